@@ -1,0 +1,40 @@
+# Every target sets up what it needs: .venv is created and filled on first use and again when
+# pyproject.toml or constraints.txt change. Another interpreter: make test PYTHON=python3.12
+PYTHON ?= python3
+JOBS ?= 2
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help benchmark test lint bench clean
+
+help:  ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+benchmark: $(READY)  ## Compare Hopular with a baseline and print a table
+	$(BIN)/python -m benchmarks.demo $(ARGS)
+
+# One thread per test process: processes that each use all cores slow one another down many times over.
+test: $(READY)  ## Run the tests (ARGS="-m 'not slow'" for the fast ones, JOBS=n processes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+lint: $(READY)  ## Check style, formatting and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## Measure the model's speed and memory against the floor
+	$(BIN)/python -m benchmarks.speed $(ARGS)
+
+clean:  ## Remove caches and build output (keeps .venv and mlruns)
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+# Building the package itself needs setuptools alone, so the constraints need not reach the isolated build.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -c constraints.txt -e '.[test,dev]'
+	@touch $@

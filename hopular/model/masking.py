@@ -1,0 +1,49 @@
+"""BERT masking of the input (Section 3, Table A.2): what the network sees of a row while it learns."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def target_mask(rows: Tensor, target: int) -> Tensor:
+    """The mask at inference: the target of every row, nothing else."""
+    masked = torch.zeros(rows.shape, dtype=torch.bool, device=rows.device)
+    masked[:, target] = True
+    return masked
+
+
+class Masking:
+    """Masks a share of the features, replaces another share by random values, and always masks the target.
+
+    All features stay to be predicted; `mask_probability` of them are hidden, `replace_probability` carry a uniformly
+    drawn category or a standard normal number instead of their value, the rest are shown as they are. Missing values
+    are left missing.
+    """
+
+    def __init__(
+        self, widths: tuple[int, ...], target: int, mask_probability: float, replace_probability: float, seed: int
+    ) -> None:
+        self.widths = torch.tensor(widths, dtype=torch.float32)
+        self.continuous = self.widths == 1
+        self.target = target
+        self.mask_probability = mask_probability
+        self.replace_probability = replace_probability
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def __call__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Rows as the network is to see them, and which of their values are masked."""
+        masked = target_mask(rows, self.target)
+        if self.mask_probability + self.replace_probability == 0:
+            return rows, masked
+        draw = torch.rand(rows.shape, generator=self.generator)
+        noise = torch.where(
+            self.continuous,
+            torch.randn(rows.shape, generator=self.generator),
+            (torch.rand(rows.shape, generator=self.generator) * self.widths).floor(),
+        )
+        draw, noise = draw.to(rows.device), noise.to(rows.device)
+        known = ~rows.isnan()
+        masked |= (draw < self.mask_probability) & known
+        replaced = (draw >= self.mask_probability) & (draw < self.mask_probability + self.replace_probability) & known
+        return torch.where(replaced & ~masked, noise, rows), masked

@@ -1,0 +1,334 @@
+"""The Hopular network (Section 3, Algorithm 1): embedding layer, Hopular blocks, summarisation layer.
+
+A row is a float vector of d attributes, NaN where a value is missing. Attributes are sorted by width: continuous ones
+(width 1, standardised) first, then categorical ones (their code; width = number of categories). One of them is the
+target. Shapes are commented with b rows, n stored rows, d attributes, e embedding dimension, M Hopfield networks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hopular.model.association import FEW, associate, associate_few, association_weights
+from hopular.model.dropout import DropoutPool, Dropouts
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Everything that fixes the shape of a network; the last three name where paper and released code differ."""
+
+    widths: tuple[int, ...]
+    target: int
+    n_blocks: int = 4
+    n_networks: int = 8
+    embedding_dim: int = 32
+    beta: float = 1.0
+    dropout_embedding: float = 0.1
+    dropout_block: float = 0.1
+    dropout_summary: float = 0.01
+    embedding: Literal["sum", "projected"] = "sum"
+    values: Literal["tied", "separate"] = "tied"
+    summary: Literal["attribute", "joint"] = "attribute"
+
+    @property
+    def n_attributes(self) -> int:
+        return len(self.widths)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Neighbouring attributes of equal width, handled as one tensor."""
+
+    width: int
+    start: int  # first attribute
+    stop: int
+    offset: int  # first output unit
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+
+def attribute_groups(widths: tuple[int, ...]) -> list[Group]:
+    groups, start, offset = [], 0, 0
+    for width, same in groupby(widths):
+        count = len(list(same))
+        groups.append(Group(width, start, start + count, offset))
+        start, offset = start + count, offset + count * width
+    return groups
+
+
+def _uniform(*shape: int, bound: float) -> nn.Parameter:
+    return nn.Parameter(torch.empty(*shape).uniform_(-bound, bound))
+
+
+class AttributeLinear(nn.Module):
+    """A linear map of its own for each attribute: (b, count, e) -> (b, count, out)."""
+
+    def __init__(self, count: int, in_dim: int, out_dim: int) -> None:
+        super().__init__()
+        bound = 1 / math.sqrt(in_dim)
+        self.weight = _uniform(count, in_dim, out_dim, bound=bound)
+        self.bias = _uniform(count, 1, out_dim, bound=bound)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.baddbmm(self.bias, x.transpose(0, 1), self.weight).transpose(0, 1)
+
+
+# --------------------------------------------------------------------------------------------------- embedding layer
+
+
+class Embedding(nn.Module):
+    """Value, position and type embeddings, summed (Figure A.1); a masked and a missing value differ.
+
+    The value of attribute j is mapped linearly from its one-hot code or number and one more input that is 1 where the
+    value is masked. A missing value has all inputs 0, so that only position and type remain. The released code sends
+    the sum through GELU, dropout, LayerNorm and a linear map per attribute (`embedding="projected"`).
+    """
+
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        d, e = arch.n_attributes, arch.embedding_dim
+        widths = torch.tensor(arch.widths)
+        self.n_continuous = int((widths == 1).sum())
+        fan_in = (widths + 1.0).rsqrt()  # one-hot code or number, and the mask input
+        categories = widths[self.n_continuous :]
+        # Rows of all categories of all categorical attributes; the last row stays zero and stands for "no value".
+        self.register_buffer("first_row", categories.cumsum(0) - categories, persistent=False)
+        self.no_value = int(categories.sum())
+        bounds = torch.repeat_interleave(fan_in[self.n_continuous :], categories)
+        self.category = nn.Parameter(torch.empty(self.no_value + 1, e).uniform_(-1, 1))
+        with torch.no_grad():
+            self.category[:-1] *= bounds[:, None]
+            self.category[-1] = 0
+        self.number = nn.Parameter(torch.empty(self.n_continuous, e).uniform_(-1, 1) * fan_in[: self.n_continuous, None])
+        self.mask = nn.Parameter(torch.empty(d, e).uniform_(-1, 1) * fan_in[:, None])
+        self.position = _uniform(d, e, bound=1 / math.sqrt(e))
+        self.kind = _uniform(2, e, bound=1 / math.sqrt(e))
+        self.project = None
+        if arch.embedding == "projected":
+            self.norm = nn.LayerNorm(e)
+            self.project = AttributeLinear(d, e, e)
+
+    def forward(self, x: Tensor, masked: Tensor | None, dropout: DropoutPool | None) -> Tensor:
+        """(b, d) values and (b, d) booleans -> (b, d, e)."""
+        d, k = x.shape[1], self.n_continuous
+        hidden = x.isnan() if masked is None else x.isnan() | masked
+        parts = []
+        if k > 0:
+            parts.append(x[:, :k].masked_fill(hidden[:, :k], 0)[:, :, None] * self.number)
+        if k < d:
+            row = torch.nan_to_num(x[:, k:]).long() + self.first_row
+            parts.append(F.embedding(row.masked_fill_(hidden[:, k:], self.no_value), self.category, self.no_value))
+        y = torch.cat(parts, dim=1) if len(parts) > 1 else parts[0]
+        kinds = torch.cat([self.kind[:1].expand(k, -1), self.kind[1:].expand(d - k, -1)])
+        y = y + (self.position + kinds)
+        if masked is not None:
+            y = torch.addcmul(y, masked[:, :, None].to(y.dtype), self.mask)
+        if self.project is None:
+            return y if dropout is None else dropout(y)
+        y = F.gelu(y)
+        return self.project(self.norm(y if dropout is None else dropout(y)))  # type: ignore[no-any-return]
+
+
+# ----------------------------------------------------------------------------------------------------- Hopular block
+
+
+class HopfieldModule(nn.Module):
+    """M Hopfield networks with learned projections (Eq. 6-8) around a residual connection.
+
+    W_S of each network and W_G, which combines them, are linear maps in a row: their product is one matrix, `output`.
+    Values are the projected keys as in Eq. 6 (`values="tied"`) or have a projection of their own ("separate"). State
+    and stored patterns are normalised; the residual adds to the normalised state, as in the released code. Stored
+    patterns need no gain and bias there: the key projection that follows absorbs them.
+    """
+
+    def __init__(self, width: int, arch: Architecture) -> None:
+        super().__init__()
+        self.n_networks = arch.n_networks
+        h = max(1, width // arch.n_networks)  # Hopfield dimension h
+        self.beta = arch.beta / math.sqrt(h)
+        self.norm = nn.LayerNorm(width)
+        self.query = nn.Linear(width, arch.n_networks * h)  # W_xi
+        self.key = nn.Linear(width, arch.n_networks * h)  # W_X, W_Y
+        self.value = nn.Linear(width, arch.n_networks * h) if arch.values == "separate" else None
+        self.output = nn.Linear(arch.n_networks * h, width)  # W_G W_S, W_G W_F
+
+
+class SampleModule(HopfieldModule):
+    """H_s (Eq. 6): the stored patterns are the training rows, shared by all rows of the batch."""
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.unflatten(1, (self.n_networks, -1)).transpose(0, 1)  # (rows, M h) -> (M, rows, h)
+
+    def store(self, patterns: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (M, n, h) of normalised training rows (n, d e)."""
+        key = self._split(self.key(patterns))
+        return key, key if self.value is None else self._split(self.value(patterns))
+
+    def forward(
+        self, xi: Tensor, stored: tuple[Tensor, Tensor], leave_out_own: bool, dropout: DropoutPool | None
+    ) -> Tensor:
+        xi = self.norm(xi)
+        retrieved = associate(self._split(self.query(xi)), *stored, self.beta, leave_out_own, dropout)
+        return xi + self.output(retrieved.transpose(0, 1).flatten(1))  # type: ignore[no-any-return]
+
+    def weights(self, xi: Tensor, stored: tuple[Tensor, Tensor]) -> Tensor:
+        """How strongly each stored row is read (b, n), averaged over the M networks."""
+        return association_weights(self._split(self.query(self.norm(xi))), stored[0], self.beta)
+
+
+class FeatureModule(HopfieldModule):
+    """H_f (Eq. 8): the stored patterns are the embedded attributes of the original input, each row its own.
+
+    Tokens come attribute by attribute, (d, b, e), so that few attributes can be associated with the batch innermost.
+    """
+
+    def forward(self, tokens: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
+        tokens = self.norm(tokens)
+        retrieve = self._retrieve_few if len(tokens) < FEW else self._retrieve
+        return tokens + self.output(retrieve(tokens, original, dropout))  # type: ignore[no-any-return]
+
+    def _retrieve(self, tokens: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
+        def split(x: Tensor) -> Tensor:  # (d, b, M h) -> (b M, d, h)
+            return x.unflatten(2, (self.n_networks, -1)).permute(1, 2, 0, 3).flatten(0, 1)
+
+        key = split(self.key(original))
+        value = key if self.value is None else split(self.value(original))
+        retrieved = associate(split(self.query(tokens)), key, value, self.beta, False, dropout)
+        return retrieved.unflatten(0, (-1, self.n_networks)).permute(2, 0, 1, 3).flatten(2)
+
+    def _retrieve_few(self, tokens: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
+        d, b, _ = tokens.shape
+
+        def project(linear: nn.Linear, x: Tensor) -> Tensor:  # (d, b, e) -> (M, h, d, b) straight from the product
+            y = torch.addmm(linear.bias[:, None], linear.weight, x.flatten(0, 1).mT)
+            return y.view(self.n_networks, -1, d, b)
+
+        key = project(self.key, original)
+        value = key if self.value is None else project(self.value, original)
+        retrieved = associate_few(project(self.query, tokens), key, value, self.beta, dropout)
+        return retrieved.flatten(0, 1).flatten(1).mT.unflatten(0, (d, b))
+
+
+class Block(nn.Module):
+    """H_s over the stored training rows, then H_f over the embedded attributes of the original input."""
+
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        self.samples = SampleModule(arch.n_attributes * arch.embedding_dim, arch)
+        self.features = FeatureModule(arch.embedding_dim, arch)
+
+    def forward(
+        self,
+        xi: Tensor,
+        memory: tuple[Tensor, Tensor],
+        original: Tensor,
+        leave_out_own: bool,
+        dropout: DropoutPool | None,
+    ) -> Tensor:
+        """xi (b, d e), keys and values of the stored rows, normalised original input (d, b, e) -> (b, d e)."""
+        xi = self.samples(xi, memory, leave_out_own, dropout)
+        tokens = xi.view(len(xi), len(original), -1).transpose(0, 1).contiguous()
+        return self.features(tokens, original, dropout).transpose(0, 1).flatten(1)  # type: ignore[no-any-return]
+
+
+# ----------------------------------------------------------------------------------------------- summarisation layer
+
+
+class Summary(nn.Module):
+    """From the refined state to a prediction of each attribute (Figure A.2).
+
+    The paper maps each attribute by itself ("attribute"); the released code lets them mix ("joint").
+    """
+
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        self.groups = attribute_groups(arch.widths)
+        d, e = arch.n_attributes, arch.embedding_dim
+        self.joint = arch.summary == "joint"
+        self.shape = (d * e,) if self.joint else (d, e)
+        self.norm = nn.LayerNorm(self.shape[-1])
+        self.maps = nn.ModuleList(
+            nn.Linear(d * e, g.count * g.width) if self.joint else AttributeLinear(g.count, e, g.width)
+            for g in self.groups
+        )
+
+    def forward(self, xi: Tensor, dropout: DropoutPool | None) -> list[Tensor]:
+        """(b, d e) -> for each group of attributes (b, count, width)."""
+        y = F.gelu(xi.view(-1, *self.shape))
+        y = self.norm(y if dropout is None else dropout(y))
+        if self.joint:
+            return [m(y).view(-1, g.count, g.width) for m, g in zip(self.maps, self.groups, strict=True)]
+        return [m(y[:, g.start : g.stop]) for m, g in zip(self.maps, self.groups, strict=True)]
+
+
+# ------------------------------------------------------------------------------------------------------- the network
+
+
+Memory = list[tuple[Tensor, Tensor]]  # keys and values of the stored rows, one pair per block
+
+
+class Hopular(nn.Module):
+    """Algorithm 1. `store` prepares the training rows, `forward` refines rows against them."""
+
+    def __init__(self, arch: Architecture) -> None:
+        super().__init__()
+        self.arch = arch
+        self.embedding = Embedding(arch)
+        self.blocks = nn.ModuleList(Block(arch) for _ in range(arch.n_blocks))
+        self.summary = Summary(arch)
+
+    def store(self, rows: Tensor, dropouts: Dropouts | None = None) -> Memory:
+        """Embed training rows (n, d), target included, and project them for the H_s of every block."""
+        x = self.embedding(rows, None, dropouts.embedding if dropouts else None).flatten(1)
+        x = F.layer_norm(x, x.shape[1:])
+        return [block.samples.store(x) for block in self.blocks]
+
+    def _start(self, rows: Tensor, masked: Tensor, dropouts: Dropouts | None) -> tuple[Tensor, Tensor]:
+        """The first prediction xi (b, d e), and the normalised original input (d, b, e) that every H_f stores."""
+        y = self.embedding(rows, masked, dropouts.embedding if dropouts else None)
+        return y.flatten(1), F.layer_norm(y.transpose(0, 1).contiguous(), y.shape[2:])
+
+    def refine(
+        self, rows: Tensor, masked: Tensor, memory: Memory, dropouts: Dropouts | None = None, leave_out_own: bool = False
+    ) -> Tensor:
+        """The current prediction xi (b, d e) after the last block."""
+        xi, original = self._start(rows, masked, dropouts)
+        for block, stored in zip(self.blocks, memory, strict=True):
+            xi = block(xi, stored, original, leave_out_own, dropouts.block if dropouts else None)
+        return xi
+
+    def forward(
+        self, rows: Tensor, masked: Tensor, memory: Memory, dropouts: Dropouts | None = None, leave_out_own: bool = False
+    ) -> list[Tensor]:
+        """Predictions of all attributes by group: logits (b, count, width), or numbers where width is 1."""
+        xi = self.refine(rows, masked, memory, dropouts, leave_out_own)
+        return self.summary(xi, dropouts.summary if dropouts else None)
+
+    def target(self, predictions: list[Tensor]) -> Tensor:
+        """The target's part of `forward`'s result: (b, width)."""
+        return self.attribute(predictions, self.arch.target)
+
+    def attribute(self, predictions: list[Tensor], index: int) -> Tensor:
+        for group, prediction in zip(self.summary.groups, predictions, strict=True):
+            if group.start <= index < group.stop:
+                return prediction[:, index - group.start]
+        raise IndexError(f"attribute {index} of {self.arch.n_attributes}")
+
+    @torch.no_grad()
+    def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
+        """How strongly each stored row was read for each row (b, n), averaged over blocks and networks."""
+        xi, original = self._start(rows, masked, None)
+        total = torch.zeros((), device=rows.device)
+        for block, stored in zip(self.blocks, memory, strict=True):
+            total = total + block.samples.weights(xi, stored)
+            xi = block(xi, stored, original, False, None)
+        return total / len(self.blocks)

@@ -1,0 +1,45 @@
+"""The objective L = gamma L_f + (1 - gamma) L_t (Eq. 9) and the annealing of gamma and the learning rate."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hopular.model.network import Group
+
+
+def cosine(start: float, progress: float) -> float:
+    """Cosine annealing from `start` at progress 0 to 0 at progress 1."""
+    return start * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
+
+
+def attribute_losses(predictions: list[Tensor], rows: Tensor, groups: list[Group]) -> tuple[Tensor, Tensor]:
+    """Per attribute the mean loss over the rows where it is known, and whether it is known in any row.
+
+    Squared error for a continuous attribute, negative log-likelihood for a categorical one.
+    """
+    known = ~rows.isnan()
+    truth = torch.nan_to_num(rows)
+    losses = []
+    for group, prediction in zip(groups, predictions, strict=True):
+        part = truth[:, group.start : group.stop]
+        if group.width == 1:
+            losses.append((prediction.float().squeeze(2) - part).square())
+        else:
+            log_p = F.log_softmax(prediction.float(), dim=2)
+            losses.append(-log_p.gather(2, part.long()[:, :, None]).squeeze(2))
+    loss = (losses[0] if len(losses) == 1 else torch.cat(losses, dim=1)) * known
+    count = known.sum(0)
+    return loss.sum(0) / count.clamp(min=1), count > 0
+
+
+def objective(predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
+    """gamma L_f + (1 - gamma) L_t, where L_f is the mean over the features known in this batch."""
+    losses, known = attribute_losses(predictions, rows, groups)
+    is_feature = known.clone()
+    is_feature[target] = False
+    feature_loss = (losses * is_feature).sum() / is_feature.sum().clamp(min=1)
+    return gamma * feature_loss + (1 - gamma) * losses[target]

@@ -1,0 +1,79 @@
+"""How a network is trained: the published recipe and a practical one, as plain values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that steers training, resolved for a table of a known size."""
+
+    max_epochs: int
+    batch_size: int  # rows per optimiser step
+    memory_ratio: float  # share of the stored rows that a step sees
+    learning_rate: float
+    slow_rate: float  # alpha of the slow weights
+    validate_every: int  # epochs between validations
+    patience: int  # validations without improvement before training stops
+    selection: Literal["score", "loss"]  # which validation figure decides the state that is kept
+    gamma: float = 1.0  # initial weight of the feature loss
+    mask_probability: float = 0.025
+    replace_probability: float = 0.175
+    weight_decay: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("max_epochs", "batch_size", "validate_every", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
+
+
+def paper_recipe(n_rows: int) -> Recipe:
+    """Section A.3: 10,000 epochs of one full-batch step each, validated every ten, best validation score kept."""
+    return Recipe(
+        max_epochs=10_000,
+        batch_size=n_rows,
+        memory_ratio=1.0,
+        learning_rate=1e-3,
+        slow_rate=0.005,
+        validate_every=10,
+        patience=1_000,
+        selection="score",
+    )
+
+
+STEPS = 600  # optimiser steps of the default schedule on a small table
+MAX_EPOCHS_LARGE = 60  # passes over a large table
+
+
+def default_recipe(n_rows: int) -> Recipe:
+    """A tenth of the published steps or fewer at ten times the rate, in mini-batches against a sample of the memory."""
+    batch_size = min(n_rows, 128)
+    steps_per_epoch = math.ceil(n_rows / batch_size)
+    max_epochs = max(1, math.ceil(STEPS / steps_per_epoch))
+    return Recipe(
+        max_epochs=max_epochs,
+        batch_size=batch_size,
+        memory_ratio=min(1.0, 1024 / n_rows),
+        learning_rate=1e-2,
+        slow_rate=0.05,
+        validate_every=max(1, max_epochs // 40),
+        patience=40,
+        selection="loss",
+    )
+
+
+RECIPES = {"default": default_recipe, "paper": paper_recipe}
+
+
+def make_recipe(name: str, n_rows: int, **overrides: object) -> Recipe:
+    """The named recipe for a table of `n_rows` training rows; overrides that are None leave its value."""
+    if name not in RECIPES:
+        raise ValueError(f"recipe must be one of {sorted(RECIPES)}, not {name!r}")
+    changes = {key: value for key, value in overrides.items() if value is not None}
+    recipe = RECIPES[name](n_rows)
+    if "max_epochs" in changes and "validate_every" not in changes and name == "default":
+        changes["validate_every"] = max(1, int(changes["max_epochs"]) // 40)  # type: ignore[call-overload]
+    return replace(recipe, **changes)  # type: ignore[arg-type]
