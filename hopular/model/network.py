@@ -108,7 +108,9 @@ class Embedding(nn.Module):
         with torch.no_grad():
             self.category[:-1] *= bounds[:, None]
             self.category[-1] = 0
-        self.number = nn.Parameter(torch.empty(self.n_continuous, e).uniform_(-1, 1) * fan_in[: self.n_continuous, None])
+        self.number = nn.Parameter(
+            torch.empty(self.n_continuous, e).uniform_(-1, 1) * fan_in[: self.n_continuous, None]
+        )
         self.mask = nn.Parameter(torch.empty(d, e).uniform_(-1, 1) * fan_in[:, None])
         self.position = _uniform(d, e, bound=1 / math.sqrt(e))
         self.kind = _uniform(2, e, bound=1 / math.sqrt(e))
@@ -298,7 +300,12 @@ class Hopular(nn.Module):
         return y.flatten(1), F.layer_norm(y.transpose(0, 1).contiguous(), y.shape[2:])
 
     def refine(
-        self, rows: Tensor, masked: Tensor, memory: Memory, dropouts: Dropouts | None = None, leave_out_own: bool = False
+        self,
+        rows: Tensor,
+        masked: Tensor,
+        memory: Memory,
+        dropouts: Dropouts | None = None,
+        leave_out_own: bool = False,
     ) -> Tensor:
         """The current prediction xi (b, d e) after the last block."""
         xi, original = self._start(rows, masked, dropouts)
@@ -307,7 +314,12 @@ class Hopular(nn.Module):
         return xi
 
     def forward(
-        self, rows: Tensor, masked: Tensor, memory: Memory, dropouts: Dropouts | None = None, leave_out_own: bool = False
+        self,
+        rows: Tensor,
+        masked: Tensor,
+        memory: Memory,
+        dropouts: Dropouts | None = None,
+        leave_out_own: bool = False,
     ) -> list[Tensor]:
         """Predictions of all attributes by group: logits (b, count, width), or numbers where width is 1."""
         xi = self.refine(rows, masked, memory, dropouts, leave_out_own)

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -29,9 +29,13 @@ class Progress:
     max_epochs: int
     seconds: float
     train_loss: float
-    network: Hopular  # the slow weights
+    network: Hopular | None  # the slow weights
     score: float = math.nan  # accuracy, or minus the mean squared error of the standardised target
     loss: float = math.nan  # log loss, or the mean squared error
+
+    def without_network(self) -> Progress:
+        """The figures alone, to keep."""
+        return replace(self, network=None)
 
 
 class Hook(Protocol):
@@ -59,6 +63,17 @@ def predict_target(network: Hopular, rows: Tensor, memory: Memory, chunk: int = 
             part = rows[start : start + chunk]
             parts.append(network.target(network(part, target_mask(part, network.arch.target), memory)).float())
     return torch.cat(parts)
+
+
+def read_weights(network: Hopular, rows: Tensor, memory: Memory, k: int, chunk: int = 1024) -> tuple[Tensor, Tensor]:
+    """The k largest weights with which each row reads the stored rows, and their places, both (rows, k)."""
+    weights, places = [], []
+    for start in range(0, len(rows), chunk):
+        part = rows[start : start + chunk]
+        top = network.read_weights(part, target_mask(part, network.arch.target), memory).topk(k, dim=1)
+        weights.append(top.values)
+        places.append(top.indices)
+    return torch.cat(weights), torch.cat(places)
 
 
 def validate(network: Hopular, stored: Tensor, rows: Tensor) -> tuple[float, float]:
@@ -148,8 +163,10 @@ def train(
             hook.on_epoch(progress)
         if validation is not None and (epoch % recipe.validate_every == 0 or done >= 1):
             score, loss_value = validate(slow, rows, validation)
-            progress = Progress(epoch, recipe.max_epochs, progress.seconds, progress.train_loss, slow, score, loss_value)
-            history.append(progress)
+            progress = Progress(
+                epoch, recipe.max_epochs, progress.seconds, progress.train_loss, slow, score, loss_value
+            )
+            history.append(progress.without_network())
             value = score if recipe.selection == "score" else -loss_value
             if value > best_value:
                 best, best_value, best_epoch = copy.deepcopy(slow.state_dict()), value, epoch

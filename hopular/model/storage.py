@@ -1,0 +1,78 @@
+"""Saved models: one safetensors file whose header carries everything that is not a tensor as JSON. No pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from hopular.model.encoding import Encoding
+
+FORMAT = 1  # raised when a saved model can no longer be read by older or newer code
+
+
+def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator; an existing file is replaced in one step."""
+    parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["random_state"], int | None):
+        parameters["random_state"] = None  # a generator's state is no part of the fitted model
+    if parameters["categorical_features"] is not None:
+        features = parameters["categorical_features"]
+        parameters["categorical_features"] = [f.item() if isinstance(f, np.generic) else f for f in features]
+    header = {
+        "format": FORMAT,
+        "class": type(estimator).__name__,
+        "parameters": parameters,
+        "encoding": estimator.encoding_.to_json(),
+        "best_epoch": estimator.best_epoch_,
+        "fitted": estimator._fitted_json(),
+    }
+    tensors = {f"network.{name}": tensor.contiguous() for name, tensor in estimator.network_.state_dict().items()}
+    tensors["rows"] = estimator.rows_.contiguous()
+    tensors["train_index"] = torch.from_numpy(estimator.train_index_)
+    target = Path(path)
+    part = target.with_name(target.name + ".part")
+    save_file({name: t.cpu() for name, t in tensors.items()}, part, metadata={"hopular": json.dumps(header)})
+    part.replace(target)
+
+
+def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> Any:
+    """Read an estimator of class `cls` from a file written by `save_model`."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"no saved model at {os.fspath(path)!r}")
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            header = json.loads((file.metadata() or {}).get("hopular", "null"))
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, json.JSONDecodeError) as error:
+        raise ValueError(
+            f"{os.fspath(path)!r} is damaged or no safetensors file ({error}). Save the model again."
+        ) from error
+    if not isinstance(header, dict) or "format" not in header:
+        raise ValueError(f"{os.fspath(path)!r} is a safetensors file, but not a model saved by hopular")
+    if header["format"] != FORMAT:
+        raise ValueError(
+            f"{os.fspath(path)!r} has model format {header['format']!r}, this version of hopular reads {FORMAT}. "
+            "Load it with the version that saved it, or fit again."
+        )
+    if header["class"] != cls.__name__:
+        raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
+    estimator = cls(**header["parameters"])
+    estimator.encoding_ = Encoding.from_json(header["encoding"])
+    estimator.train_index_ = tensors.pop("train_index").cpu().numpy()
+    rows = tensors.pop("rows")
+    network = estimator._new_network(0).to(device).requires_grad_(False)
+    try:
+        network.load_state_dict({name.removeprefix("network."): tensor for name, tensor in tensors.items()})
+    except RuntimeError as error:
+        raise ValueError(f"{os.fspath(path)!r} does not fit its own description: {error}") from error
+    estimator._set_network(network, rows)
+    estimator._set_fitted_json(header["fitted"])
+    estimator.history_, estimator.best_epoch_ = [], header["best_epoch"]
+    return estimator
