@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+LARGEST = 1e6  # standardised values beyond are cut, so that no input can overflow the network
 MAX_CATEGORIES = 1_000  # rarer categories beyond this many count as missing
 
 
@@ -37,15 +38,16 @@ class Attribute:
     def encode(self, column: pd.Series) -> np.ndarray[Any, np.dtype[np.float64]]:
         """Standardised numbers or category codes; NaN where missing or, for a category, never seen in training."""
         if self.kind == "continuous":
-            return (numbers(column, self.name) - self.mean) / self.scale
+            return np.clip((numbers(column, self.name) - self.mean) / self.scale, -LARGEST, LARGEST)
         codes = pd.Index(self.categories).get_indexer(pd.Index(labels(column, self.name)))
         return np.where(codes < 0, np.nan, codes.astype(np.float64))
 
     def decode(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The reverse: numbers on the original scale, or category labels."""
         if self.kind == "continuous":
-            return values * self.scale + self.mean
-        return np.asarray(self.categories, dtype=object)[values.astype(int)]
+            return np.asarray(values * self.scale + self.mean)
+        names = np.asarray(self.categories, dtype=object)
+        return np.asarray(names[values.astype(int)])
 
 
 # ---------------------------------------------------------------------------------------------------- reading columns
@@ -64,6 +66,9 @@ def as_frame(X: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
     return frame
 
 
+_TIMES = ("date", "datetime", "datetime64", "timedelta", "timedelta64")
+
+
 def _present(column: pd.Series) -> pd.Series:
     return column[~column.isna()]
 
@@ -77,10 +82,10 @@ def is_categorical(column: pd.Series, name: str) -> bool:
         raise ValueError(
             f"Complex data not supported: column {name!r} holds complex numbers. Split it into two columns."
         )
-    if pd.api.types.is_numeric_dtype(dtype) or _is_time(dtype):
+    if pd.api.types.is_numeric_dtype(dtype) or dtype.kind in "mM":
         return False
-    kind = pd.api.types.infer_dtype(column, skipna=True)
-    if kind in ("integer", "floating", "mixed-integer-float", "decimal", "empty", "datetime", "datetime64", "date"):
+    kind = _inferred(column)
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal", "empty", *_TIMES):
         return False
     if kind in ("string", "boolean", "mixed-integer", "categorical"):
         return True
@@ -93,16 +98,27 @@ def is_categorical(column: pd.Series, name: str) -> bool:
     return True
 
 
-def _is_time(dtype: Any) -> bool:
-    return pd.api.types.is_datetime64_any_dtype(dtype) or pd.api.types.is_timedelta64_dtype(dtype)
+def is_date(column: pd.Series) -> bool:
+    """Whether a column holds dates, as pandas' type or as Python objects."""
+    return column.dtype.kind == "M" or (column.dtype == object and _inferred(column) in _TIMES[:3])
+
+
+def is_duration(column: pd.Series) -> bool:
+    """The same for time spans."""
+    return column.dtype.kind == "m" or (column.dtype == object and _inferred(column) in _TIMES[3:])
+
+
+def _inferred(column: pd.Series) -> str:
+    return pd.api.types.infer_dtype(column, skipna=True)
 
 
 def numbers(column: pd.Series, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
     """A continuous column as float64: dates as seconds since 1970, missing values as NaN."""
-    if pd.api.types.infer_dtype(column, skipna=True) in ("date", "datetime", "datetime64") or _is_time(column.dtype):
-        if not pd.api.types.is_timedelta64_dtype(column.dtype):
-            column = pd.to_datetime(column, utc=True) - pd.Timestamp(0, tz="UTC")
-        return column.dt.total_seconds().to_numpy(np.float64, na_value=np.nan)
+    if is_duration(column):
+        return np.asarray(pd.to_timedelta(column).dt.total_seconds(), dtype=np.float64)
+    if is_date(column):
+        since = pd.to_datetime(column, utc=True) - pd.Timestamp(0, tz="UTC")
+        return np.asarray(since.dt.total_seconds(), dtype=np.float64)
     try:
         values = pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:
@@ -136,12 +152,13 @@ def mean_and_scale(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float
     """Mean and standard deviation; the latter 0 where values differ by no more than rounding."""
     if len(values) == 0:
         return 0.0, 0.0
+    size = float(np.abs(values).max()) or 1.0  # divided out first, so that sums and squares do not overflow
+    values = values / size
     mean = float(values.mean())
-    centred = values - mean
-    scale = float(np.abs(centred).max())  # divided out first, so that squares neither overflow nor vanish
-    if scale <= 1e-12 * abs(mean):
-        return mean, 0.0
-    return mean, scale * float(np.sqrt(np.mean((centred / scale) ** 2)))
+    spread = float(np.abs(values - mean).max())
+    if spread <= 1e-12:
+        return mean * size, 0.0
+    return mean * size, float(np.sqrt(np.mean(((values - mean) / spread) ** 2))) * spread * size
 
 
 def _continuous(column: pd.Series, name: str, place: int) -> Attribute:
@@ -207,7 +224,7 @@ class Encoding:
 
 
 def learn_encoding(frame: pd.DataFrame, categorical: set[int], target: Attribute) -> Encoding:
-    """Learn the attributes of the training rows; `categorical` are columns to treat as categories whatever their type."""
+    """Learn the attributes of the training rows; the columns in `categorical` are categories whatever their type."""
     learned = [
         learn_feature(frame.iloc[:, place], str(name), place, place in categorical)
         for place, name in enumerate(frame.columns)

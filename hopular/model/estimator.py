@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
-from hopular.model.encoding import Attribute, Encoding, as_frame, learn_encoding, mean_and_scale
+from hopular.model.encoding import Attribute, as_frame, learn_encoding, mean_and_scale
 from hopular.model.holdout import holdout
 from hopular.model.imputation import fill_missing
 from hopular.model.network import Architecture, Hopular, Memory
@@ -42,7 +42,7 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_blocks, n_networks, embedding_dim, beta
-        L, M, e and the beta-scaling factor of the paper (Table A.2).
+        L, M, e and the beta-scaling factor of the paper (Section A.3).
     dropout_embedding, dropout_block, dropout_summary
         The dropouts p_i, p_h and p_o.
     embedding, values, summary
@@ -141,7 +141,7 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
 
     # -------------------------------------------------------------------------------------------------------- input
 
-    def _check_X(self, X: Any, reset: bool) -> pd.DataFrame:
+    def _check_table(self, X: Any, reset: bool) -> pd.DataFrame:
         if isinstance(X, pd.DataFrame):
             frame = as_frame(X)
         else:
@@ -163,7 +163,7 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
     def _categorical_places(self, frame: pd.DataFrame) -> set[int]:
         names = list(frame.columns)
         places = set()
-        for feature in self.categorical_features or ():
+        for feature in () if self.categorical_features is None else self.categorical_features:
             if feature in names:
                 places.add(names.index(feature))
             elif isinstance(feature, int | np.integer) and 0 <= feature < len(names):
@@ -176,9 +176,12 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
         """The target as codes or standardised numbers; NaN for a class not seen in training."""
         raise NotImplementedError
 
-    def _learn_target(self, y: Any) -> np.ndarray[Any, Any]:
-        """Check y of the whole fit and learn its classes; returns it as a plain vector."""
+    def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
+        """y as a vector without missing values."""
         raise NotImplementedError
+
+    def _learn_classes(self, y: np.ndarray[Any, Any]) -> None:
+        """What has to be known of y before rows are held out."""
 
     def _target_attribute(self, y: np.ndarray[Any, Any]) -> Attribute:
         """The target as an attribute of the network, from the training rows."""
@@ -187,16 +190,30 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
     # ---------------------------------------------------------------------------------------------------------- fit
 
     def fit(self, X: Any, y: Any, eval_set: EvalSet | None = None, hooks: Sequence[Hook] = ()) -> Any:
-        """Train on X and y. `eval_set=(X, y)` replaces the inner hold-out; `hooks` follow training as it goes."""
+        """Train on X and y. `eval_set=(X, y)` replaces the inner hold-out; `hooks` follow training as it goes.
+
+        If anything fails, the estimator stays as it was before.
+        """
+        before = dict(self.__dict__)
+        try:
+            self._fit(X, y, eval_set, hooks)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any, eval_set: EvalSet | None, hooks: Sequence[Hook]) -> None:
         check_parameters(self.get_params(deep=False))
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        frame = self._check_X(X, reset=True)
-        target = self._learn_target(y)
+        frame = self._check_table(X, reset=True)
+        target = self._check_y(y)
+        self._learn_classes(target)
         if len(target) != len(frame):
             raise ValueError(f"X has {len(frame)} rows and y has {len(target)}: inconsistent numbers of samples")
         if len(frame) < 2:
-            raise ValueError(f"Found n_samples={len(frame)}, but training needs at least 2 rows: give more rows")
+            raise ValueError(f"Found n_samples={len(frame)}: training needs at least 2 rows. Give more rows.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self.train_index_ = np.arange(len(frame))
         if eval_set is None:
@@ -241,13 +258,12 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
         )
         self._set_network(result.network, rows)
         self.history_, self.best_epoch_ = result.history, result.best_epoch
-        return self
 
     def _check_eval_set(self, eval_set: EvalSet) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
         if not (isinstance(eval_set, tuple) and len(eval_set) == 2):
             raise ValueError(f"eval_set must be a tuple (X, y), not {type(eval_set).__name__}")
-        frame = self._check_X(eval_set[0], reset=False)
-        target = np.asarray(eval_set[1])
+        frame = self._check_table(eval_set[0], reset=False)
+        target = self._check_y(eval_set[1])
         if len(target) != len(frame):
             raise ValueError(f"eval_set has {len(frame)} rows of X and {len(target)} of y")
         return frame, target
@@ -272,25 +288,21 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
             return Hopular(architecture)
 
     def _set_network(self, network: Hopular, rows: Tensor) -> None:
+        """Keep the network and its training rows, with what `store` makes of them: it serves every prediction."""
         self.network_, self.rows_ = network, rows
-        self._memory: Memory | None = None
+        with torch.inference_mode():
+            self._memory: Memory = network.store(rows)
 
     # ------------------------------------------------------------------------------------------------------ predict
 
-    def _stored(self) -> Memory:
-        """What depends on the training rows alone, computed at the first prediction and kept."""
-        if self._memory is None:
-            with torch.inference_mode():
-                self._memory = self.network_.store(self.rows_)
-        return self._memory
-
-    def _encode_X(self, X: Any) -> Tensor:
+    def _encode_table(self, X: Any) -> Tensor:
         check_is_fitted(self, "network_")
-        rows: Tensor = self.encoding_.encode(self._check_X(X, reset=False))
+        rows: Tensor = self.encoding_.encode(self._check_table(X, reset=False))
         return rows.to(self.rows_.device)
 
     def _predict_target(self, X: Any) -> Tensor:
-        return predict_target(self.network_, self._encode_X(X), self._stored()).cpu()
+        rows = self._encode_table(X)
+        return predict_target(self.network_, rows, self._memory).cpu()
 
     def retrieve(self, X: Any, k: int = 5) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The k training rows that each prediction was read from: their positions in the X given to `fit`, and weights.
@@ -298,9 +310,10 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
         A weight is the association of H_s, averaged over networks and blocks; all weights of a row sum to one. Rows
         held out for validation are not stored and never appear.
         """
-        if not 1 <= k <= len(getattr(self, "train_index_", [None] * k)):
-            raise ValueError(f"k must be between 1 and the {len(self.train_index_)} stored rows, not {k}")
-        weights, places = read_weights(self.network_, self._encode_X(X), self._stored(), k)
+        rows = self._encode_table(X)
+        if not (isinstance(k, int | np.integer) and 1 <= k <= len(self.train_index_)):
+            raise ValueError(f"k must be an integer from 1 to the {len(self.train_index_)} stored rows, not {k!r}")
+        weights, places = read_weights(self.network_, rows, self._memory, k)
         return self.train_index_[places.cpu().numpy()], weights.cpu().numpy()
 
     def impute(self, X: Any) -> pd.DataFrame:
@@ -308,17 +321,21 @@ class _HopularEstimator(BaseEstimator):  # type: ignore[misc]
 
         Columns that were left out in training stay as they are.
         """
-        rows = self._encode_X(X)
-        frame = self._check_X(X, reset=False)
-        return fill_missing(frame, rows, self.encoding_, self.network_, self._stored())
+        rows = self._encode_table(X)
+        frame = self._check_table(X, reset=False)
+        return fill_missing(frame, rows, self.encoding_, self.network_, self._memory)
 
     # ------------------------------------------------------------------------------------------------- save and load
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        if "_memory" in state:
-            state["_memory"] = None
+        state.pop("_memory", None)
         return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "network_" in state:
+            self._set_network(self.network_, self.rows_)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one safetensors file; `load` reads it on any device, and no pickle is involved."""
@@ -346,15 +363,18 @@ class HopularClassifier(ClassifierMixin, _HopularEstimator):  # type: ignore[mis
 
     _task = "classification"
 
-    def _learn_target(self, y: Any) -> np.ndarray[Any, Any]:
+    def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
+        missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
+        if missing:
+            raise ValueError(f"Input y contains NaN: {missing} labels are missing. Drop these rows.")
         target = np.asarray(column_or_1d(y, warn=True))
-        if pd.isna(target).any():
-            raise ValueError(f"Input y contains NaN: {int(pd.isna(target).sum())} labels are missing. Drop these rows.")
         check_classification_targets(target)
-        self.classes_ = np.unique(target)
+        return target
+
+    def _learn_classes(self, y: np.ndarray[Any, Any]) -> None:
+        self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs at least two classes")
-        return target
 
     def _target_attribute(self, y: np.ndarray[Any, Any]) -> Attribute:
         return Attribute("target", "categorical", -1, categories=tuple(map(str, range(len(self.classes_)))))
@@ -369,7 +389,8 @@ class HopularClassifier(ClassifierMixin, _HopularEstimator):  # type: ignore[mis
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """The most probable class of each row."""
-        return self.classes_[self._predict_target(X).argmax(1).numpy()]
+        codes = self._predict_target(X).argmax(1).numpy()
+        return np.asarray(self.classes_[codes])
 
     def _fitted_json(self) -> dict[str, Any]:
         classes = {"values": self.classes_.tolist(), "dtype": str(self.classes_.dtype)}
@@ -385,7 +406,7 @@ class HopularRegressor(RegressorMixin, _HopularEstimator):  # type: ignore[misc]
 
     _task = "regression"
 
-    def _learn_target(self, y: Any) -> np.ndarray[Any, Any]:
+    def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
         target = np.asarray(column_or_1d(y, warn=True))
         try:
             target = target.astype(np.float64)
@@ -409,7 +430,5 @@ class HopularRegressor(RegressorMixin, _HopularEstimator):  # type: ignore[misc]
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """The predicted number for each row."""
-        target = self.encoding_.attributes[self.encoding_.target] if hasattr(self, "encoding_") else None
         predicted = self._predict_target(X).double().squeeze(1).numpy()
-        assert target is not None
-        return target.decode(predicted)
+        return self.encoding_.attributes[self.encoding_.target].decode(predicted)

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hopular.model.encoding import Attribute, Encoding, label
+from hopular.model.encoding import Attribute, Encoding, is_date, is_duration, label
 from hopular.model.masking import target_mask
 from hopular.model.network import Hopular, Memory
 
@@ -31,30 +31,52 @@ def fill_missing(
             continue
         predicted = network.attribute(predictions, place).cpu().numpy()[where]
         values = predicted[:, 0] if attribute.kind == "continuous" else predicted.argmax(1)
-        column = filled.columns[attribute.column]
-        filled[column] = _put(filled[column], where, attribute, attribute.decode(values))
+        column = filled.iloc[:, attribute.column]
+        filled[filled.columns[attribute.column]] = _put(column, where, attribute, attribute.decode(values))
     return filled
 
 
 def _put(
     column: pd.Series, where: np.ndarray[Any, Any], attribute: Attribute, values: np.ndarray[Any, Any]
 ) -> pd.Series:
-    """`column` with `values` at `where`, in the column's own type where it can hold them."""
+    """`column` with `values` at `where`, in the column's own type if it can hold them."""
+    result, new = column.copy(), _in_kind_of(column, attribute, values)
+    if isinstance(column.dtype, pd.CategoricalDtype):
+        known = column.dtype.categories
+        result = result.cat.add_categories([value for value in dict.fromkeys(new) if value not in known])
+    elif pd.api.types.is_float_dtype(column.dtype) and any(isinstance(value, str | bool) for value in new):
+        result = result.astype(object)  # a column of texts or booleans that came without any of them
+    result.iloc[np.flatnonzero(where)] = new
+    return result
+
+
+def _in_kind_of(column: pd.Series, attribute: Attribute, values: np.ndarray[Any, Any]) -> Any:
+    """Predicted values as the column writes them: dates as dates, whole numbers whole, categories as they stand."""
     dtype = column.dtype
-    if attribute.kind == "continuous":
-        if pd.api.types.is_datetime64_any_dtype(dtype):
-            new: Any = pd.to_datetime(values, unit="s", utc=True)
-            new = new.tz_convert(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else new.tz_localize(None)
-        elif pd.api.types.is_timedelta64_dtype(dtype):
-            new = pd.to_timedelta(values, unit="s")
-        else:
-            new = np.round(values) if pd.api.types.is_integer_dtype(dtype) else values
-    else:
+    if attribute.kind == "categorical":
         known = list(dtype.categories) if isinstance(dtype, pd.CategoricalDtype) else list(column.dropna().unique())
         original = {label(value): value for value in known}
-        new = [original.get(text, float(text) if pd.api.types.is_numeric_dtype(dtype) else text) for text in values]
-    result = column.copy()
-    if isinstance(dtype, pd.CategoricalDtype):
-        result = result.cat.add_categories([value for value in dict.fromkeys(new) if value not in dtype.categories])
-    result[where] = pd.Series(new, index=result.index[where])
-    return result
+        return [original[text] if text in original else _from_label(text, dtype) for text in values]
+    if is_duration(column):
+        return _in_unit(pd.to_timedelta(values, unit="s"), column)
+    if is_date(column):
+        dates = _in_unit(pd.to_datetime(values, unit="s", utc=True), column)
+        return dates.tz_convert(dtype.tz) if isinstance(dtype, pd.DatetimeTZDtype) else dates.tz_localize(None)
+    return np.round(values) if pd.api.types.is_integer_dtype(dtype) else values
+
+
+def _in_unit(times: Any, column: pd.Series) -> Any:
+    """Times as precise as the column's are, if that is of a time type."""
+    return times.as_unit(column.dt.unit) if column.dtype.kind in "mM" else times
+
+
+def _from_label(text: str, dtype: Any) -> Any:
+    """A category that the column at hand does not show, in the column's type where that is possible."""
+    if pd.api.types.is_numeric_dtype(dtype):  # booleans among them, or a column without any value
+        if text in ("True", "False"):
+            return text == "True"
+        try:
+            return float(text)
+        except ValueError:
+            return text
+    return text

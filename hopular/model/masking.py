@@ -1,4 +1,4 @@
-"""BERT masking of the input (Section 3, Table A.2): what the network sees of a row while it learns."""
+"""BERT masking of the input (Sections 3 and A.3): what the network sees of a row while it learns."""
 
 from __future__ import annotations
 

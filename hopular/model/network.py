@@ -8,6 +8,7 @@ target. Shapes are commented with b rows, n stored rows, d attributes, e embeddi
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
@@ -16,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hopular.model.association import FEW, associate, associate_few, association_weights
+from hopular.model.association import associate, association_weights
 from hopular.model.dropout import DropoutPool, Dropouts
 
 
@@ -86,7 +87,7 @@ class AttributeLinear(nn.Module):
 
 
 class Embedding(nn.Module):
-    """Value, position and type embeddings, summed (Figure A.1); a masked and a missing value differ.
+    """Value, position and type embeddings, summed (Section A.1); a masked and a missing value differ.
 
     The value of attribute j is mapped linearly from its one-hot code or number and one more input that is 1 where the
     value is masked. A missing value has all inputs 0, so that only position and type remain. The released code sends
@@ -100,17 +101,16 @@ class Embedding(nn.Module):
         self.n_continuous = int((widths == 1).sum())
         fan_in = (widths + 1.0).rsqrt()  # one-hot code or number, and the mask input
         categories = widths[self.n_continuous :]
-        # Rows of all categories of all categorical attributes; the last row stays zero and stands for "no value".
-        self.register_buffer("first_row", categories.cumsum(0) - categories, persistent=False)
-        self.no_value = int(categories.sum())
-        bounds = torch.repeat_interleave(fan_in[self.n_continuous :], categories)
-        self.category = nn.Parameter(torch.empty(self.no_value + 1, e).uniform_(-1, 1))
-        with torch.no_grad():
-            self.category[:-1] *= bounds[:, None]
-            self.category[-1] = 0
-        self.number = nn.Parameter(
-            torch.empty(self.n_continuous, e).uniform_(-1, 1) * fan_in[: self.n_continuous, None]
-        )
+        self.first_row: Tensor
+        if self.n_continuous:
+            self.number = nn.Parameter(torch.empty(self.n_continuous, e).uniform_(-1, 1) * fan_in[widths == 1, None])
+        if len(categories):
+            # Rows of all categories of all categorical attributes; the last row stays zero and stands for "no value".
+            self.register_buffer("first_row", categories.cumsum(0) - categories, persistent=False)
+            self.no_value = int(categories.sum())
+            bounds = torch.repeat_interleave(fan_in[widths > 1], categories)
+            rows = torch.empty(self.no_value, e).uniform_(-1, 1) * bounds[:, None]
+            self.category = nn.Parameter(torch.cat([rows, torch.zeros(1, e)]))
         self.mask = nn.Parameter(torch.empty(d, e).uniform_(-1, 1) * fan_in[:, None])
         self.position = _uniform(d, e, bound=1 / math.sqrt(e))
         self.kind = _uniform(2, e, bound=1 / math.sqrt(e))
@@ -144,10 +144,10 @@ class Embedding(nn.Module):
 
 
 class HopfieldModule(nn.Module):
-    """M Hopfield networks with learned projections (Eq. 6-8) around a residual connection.
+    """M Hopfield networks with learned projections (Eq. 7-9) around a residual connection.
 
     W_S of each network and W_G, which combines them, are linear maps in a row: their product is one matrix, `output`.
-    Values are the projected keys as in Eq. 6 (`values="tied"`) or have a projection of their own ("separate"). State
+    Values are the projected keys as in Eq. 7 (`values="tied"`) or have a projection of their own ("separate"). State
     and stored patterns are normalised; the residual adds to the normalised state, as in the released code. Stored
     patterns need no gain and bias there: the key projection that follows absorbs them.
     """
@@ -165,10 +165,10 @@ class HopfieldModule(nn.Module):
 
 
 class SampleModule(HopfieldModule):
-    """H_s (Eq. 6): the stored patterns are the training rows, shared by all rows of the batch."""
+    """H_s (Eq. 7): the stored patterns are the training rows, shared by all rows of the batch."""
 
     def _split(self, x: Tensor) -> Tensor:
-        return x.unflatten(1, (self.n_networks, -1)).transpose(0, 1)  # (rows, M h) -> (M, rows, h)
+        return x.view(len(x), self.n_networks, -1).transpose(0, 1)  # (rows, M h) -> (M, rows, h)
 
     def store(self, patterns: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (M, n, h) of normalised training rows (n, d e)."""
@@ -188,36 +188,20 @@ class SampleModule(HopfieldModule):
 
 
 class FeatureModule(HopfieldModule):
-    """H_f (Eq. 8): the stored patterns are the embedded attributes of the original input, each row its own.
+    """H_f (Eq. 9): the stored patterns are the embedded attributes of the original input, each row its own."""
 
-    Tokens come attribute by attribute, (d, b, e), so that few attributes can be associated with the batch innermost.
-    """
+    def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
+        """(b, d, e) -> (M b, d, h). Unit c M + m is component c of network m: no copy is needed for that order."""
+        y = torch.addmm(linear.bias[:, None], linear.weight, x.flatten(0, 1).mT)
+        return y.view(-1, self.n_networks * x.shape[0], x.shape[1]).permute(1, 2, 0)
 
-    def forward(self, tokens: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
-        tokens = self.norm(tokens)
-        retrieve = self._retrieve_few if len(tokens) < FEW else self._retrieve
-        return tokens + self.output(retrieve(tokens, original, dropout))  # type: ignore[no-any-return]
-
-    def _retrieve(self, tokens: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
-        def split(x: Tensor) -> Tensor:  # (d, b, M h) -> (b M, d, h)
-            return x.unflatten(2, (self.n_networks, -1)).permute(1, 2, 0, 3).flatten(0, 1)
-
-        key = split(self.key(original))
-        value = key if self.value is None else split(self.value(original))
-        retrieved = associate(split(self.query(tokens)), key, value, self.beta, False, dropout)
-        return retrieved.unflatten(0, (-1, self.n_networks)).permute(2, 0, 1, 3).flatten(2)
-
-    def _retrieve_few(self, tokens: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
-        d, b, _ = tokens.shape
-
-        def project(linear: nn.Linear, x: Tensor) -> Tensor:  # (d, b, e) -> (M, h, d, b) straight from the product
-            y = torch.addmm(linear.bias[:, None], linear.weight, x.flatten(0, 1).mT)
-            return y.view(self.n_networks, -1, d, b)
-
-        key = project(self.key, original)
-        value = key if self.value is None else project(self.value, original)
-        retrieved = associate_few(project(self.query, tokens), key, value, self.beta, dropout)
-        return retrieved.flatten(0, 1).flatten(1).mT.unflatten(0, (d, b))
+    def forward(self, xi: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
+        xi = self.norm(xi)
+        key = self._project(self.key, original)
+        value = key if self.value is None else self._project(self.value, original)
+        retrieved = associate(self._project(self.query, xi), key, value, self.beta, False, dropout)
+        units = retrieved.permute(2, 0, 1).reshape(-1, xi.shape[0] * xi.shape[1])  # (h M, b d)
+        return xi + self.output(units.mT).view_as(xi)  # type: ignore[no-any-return]
 
 
 class Block(nn.Module):
@@ -236,17 +220,16 @@ class Block(nn.Module):
         leave_out_own: bool,
         dropout: DropoutPool | None,
     ) -> Tensor:
-        """xi (b, d e), keys and values of the stored rows, normalised original input (d, b, e) -> (b, d e)."""
+        """xi (b, d e), keys and values of the stored rows, normalised original input (b, d, e) -> (b, d e)."""
         xi = self.samples(xi, memory, leave_out_own, dropout)
-        tokens = xi.view(len(xi), len(original), -1).transpose(0, 1).contiguous()
-        return self.features(tokens, original, dropout).transpose(0, 1).flatten(1)  # type: ignore[no-any-return]
+        return self.features(xi.view_as(original), original, dropout).flatten(1)  # type: ignore[no-any-return]
 
 
 # ----------------------------------------------------------------------------------------------- summarisation layer
 
 
 class Summary(nn.Module):
-    """From the refined state to a prediction of each attribute (Figure A.2).
+    """From the refined state to a prediction of each attribute (Section A.1).
 
     The paper maps each attribute by itself ("attribute"); the released code lets them mix ("joint").
     """
@@ -288,16 +271,21 @@ class Hopular(nn.Module):
         self.blocks = nn.ModuleList(Block(arch) for _ in range(arch.n_blocks))
         self.summary = Summary(arch)
 
+    def _blocks(self) -> Iterator[Block]:
+        for block in self.blocks:
+            assert isinstance(block, Block)
+            yield block
+
     def store(self, rows: Tensor, dropouts: Dropouts | None = None) -> Memory:
         """Embed training rows (n, d), target included, and project them for the H_s of every block."""
         x = self.embedding(rows, None, dropouts.embedding if dropouts else None).flatten(1)
         x = F.layer_norm(x, x.shape[1:])
-        return [block.samples.store(x) for block in self.blocks]
+        return [block.samples.store(x) for block in self._blocks()]
 
     def _start(self, rows: Tensor, masked: Tensor, dropouts: Dropouts | None) -> tuple[Tensor, Tensor]:
-        """The first prediction xi (b, d e), and the normalised original input (d, b, e) that every H_f stores."""
+        """The first prediction xi (b, d e), and the normalised original input (b, d, e) that every H_f stores."""
         y = self.embedding(rows, masked, dropouts.embedding if dropouts else None)
-        return y.flatten(1), F.layer_norm(y.transpose(0, 1).contiguous(), y.shape[2:])
+        return y.flatten(1), F.layer_norm(y, y.shape[2:])
 
     def refine(
         self,
@@ -309,7 +297,7 @@ class Hopular(nn.Module):
     ) -> Tensor:
         """The current prediction xi (b, d e) after the last block."""
         xi, original = self._start(rows, masked, dropouts)
-        for block, stored in zip(self.blocks, memory, strict=True):
+        for block, stored in zip(self._blocks(), memory, strict=True):
             xi = block(xi, stored, original, leave_out_own, dropouts.block if dropouts else None)
         return xi
 
@@ -323,7 +311,8 @@ class Hopular(nn.Module):
     ) -> list[Tensor]:
         """Predictions of all attributes by group: logits (b, count, width), or numbers where width is 1."""
         xi = self.refine(rows, masked, memory, dropouts, leave_out_own)
-        return self.summary(xi, dropouts.summary if dropouts else None)
+        predictions: list[Tensor] = self.summary(xi, dropouts.summary if dropouts else None)
+        return predictions
 
     def target(self, predictions: list[Tensor]) -> Tensor:
         """The target's part of `forward`'s result: (b, width)."""
@@ -340,7 +329,7 @@ class Hopular(nn.Module):
         """How strongly each stored row was read for each row (b, n), averaged over blocks and networks."""
         xi, original = self._start(rows, masked, None)
         total = torch.zeros((), device=rows.device)
-        for block, stored in zip(self.blocks, memory, strict=True):
+        for block, stored in zip(self._blocks(), memory, strict=True):
             total = total + block.samples.weights(xi, stored)
             xi = block(xi, stored, original, False, None)
         return total / len(self.blocks)

@@ -1,4 +1,4 @@
-"""The objective L = gamma L_f + (1 - gamma) L_t (Eq. 9) and the annealing of gamma and the learning rate."""
+"""The objective L = gamma L_f + (1 - gamma) L_t (Eq. 10) and the annealing of gamma and the learning rate."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """LAMB (You et al. 2020) and the slow weights that the model is evaluated with (Section A.3).
 
-The update is written as pure functions over lists of tensors and runs through cache-sized buckets: at small batches an
-optimiser step moves as many bytes as the matrix products it follows, so on a CPU every pass over memory counts.
+The update is written as pure functions and runs through pieces that fit a core's cache: at small batches an optimiser
+step moves as many bytes as the matrix products it follows, so every pass over memory counts. Biases, gains and other
+small parameters are gathered into one flat tensor, a large parameter is cut.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-BUCKET = 1 << 16  # parameters updated together: five float32 buffers of this size fit a second-level cache
+PIECE = 1 << 16  # elements updated at once: five float32 buffers of this size fit a second-level cache
+SMALL = 1 << 13  # parameters with fewer elements are gathered
 MAX_WEIGHT_NORM = 10.0  # the weight norm enters the trust ratio clamped to [0, 10]
 
 
@@ -27,29 +29,29 @@ class LambSettings:
     max_gradient_norm: float = 1.0
 
 
-def lamb_directions(
-    weights: list[Tensor],
-    gradients: list[Tensor],
-    first: list[Tensor],
-    second: list[Tensor],
+def lamb_direction(
+    weight: Tensor,
+    gradient: Tensor,
+    first: Tensor,
+    second: Tensor,
+    adam_step: Tensor,
     *,
     step: Tensor,
     gradient_scale: Tensor,
     settings: LambSettings,
-) -> list[Tensor]:
-    """Update both moments in place and return the directions of descent -(m_hat / (sqrt(v_hat) + eps) + decay w).
+) -> Tensor:
+    """Update both moments in place and return the direction of descent -(m_hat / (sqrt(v_hat) + eps) + decay w).
 
-    Adam's fused kernel, given zero weights and a rate of 1, leaves just its step there. It divides the gradients by
-    `gradient_scale` on the way. The gradients' storage is reused for the result.
+    Adam's fused kernel, given zero weights and a rate of 1, leaves just its step in the buffer `adam_step`; it divides
+    the gradient by `gradient_scale` on the way. The gradient's storage is reused for the result.
     """
-    steps = [torch.zeros_like(g) for g in gradients]
-    torch._fused_adam_(  # type: ignore[attr-defined]
-        steps,
-        gradients,
-        first,
-        second,
+    torch._fused_adam_(
+        [adam_step.zero_()],
+        [gradient],
+        [first],
+        [second],
         [],
-        [step] * len(steps),
+        [step],
         lr=1.0,
         beta1=settings.beta1,
         beta2=settings.beta2,
@@ -59,58 +61,39 @@ def lamb_directions(
         maximize=False,
         grad_scale=gradient_scale,
     )
-    for direction, weight, adam_step in zip(gradients, weights, steps, strict=True):
-        torch.add(adam_step, weight, alpha=-settings.weight_decay, out=direction)
-    return gradients
+    return torch.add(adam_step, weight, alpha=-settings.weight_decay, out=gradient)
 
 
-def trust_ratios(weight_norms: Tensor, direction_norms: Tensor) -> Tensor:
-    """LAMB's rate per tensor: its clamped norm over its direction's norm, 1 where either is 0."""
-    ratios = weight_norms.clamp(max=MAX_WEIGHT_NORM) / direction_norms
-    return torch.where((weight_norms > 0) & (direction_norms > 0), ratios, 1.0)
-
-
-def move(
-    weights: list[Tensor], slow: list[Tensor], directions: list[Tensor], rates: list[float], slow_rate: float
-) -> None:
-    """Descend, then let the slow weights follow: slow += slow_rate (weights - slow)."""
-    torch._foreach_mul_(directions, rates)
-    torch._foreach_add_(weights, directions)
-    torch._foreach_lerp_(slow, weights, slow_rate)
+def trust_ratio(weight_norm: Tensor, direction_norm: Tensor) -> Tensor:
+    """LAMB's rate per parameter: its clamped norm over its direction's norm, 1 where either is 0."""
+    ratio = weight_norm.clamp(max=MAX_WEIGHT_NORM) / direction_norm
+    return torch.where((weight_norm > 0) & (direction_norm > 0), ratio, 1.0)
 
 
 @dataclass(frozen=True)
-class _Bucket:
-    """Flat views of some parameters, or of a part of a large one, and their state."""
+class _State:
+    """A flat tensor of weights, its moments and its slow weights."""
 
-    tensors: list[int]  # which parameter each view belongs to
-    parts: list[slice]  # and which of its elements it covers
-    weights: list[Tensor]
-    first: list[Tensor]
-    second: list[Tensor]
-    slow: list[Tensor]
+    weight: Tensor
+    first: Tensor
+    second: Tensor
+    slow: Tensor
+
+    @staticmethod
+    def new(weight: Tensor, slow: Tensor) -> _State:
+        return _State(weight, torch.zeros_like(weight), torch.zeros_like(weight), slow)
+
+    def pieces(self) -> list[_State]:
+        parts = zip(*(torch.split(t, PIECE) for t in (self.weight, self.first, self.second, self.slow)), strict=True)
+        return [_State(*part) for part in parts]
 
 
-def _buckets(weights: list[Tensor], slow: list[Tensor]) -> list[_Bucket]:
-    buckets: list[_Bucket] = []
-    room = 0
-    for number, (weight, slow_weight) in enumerate(zip(weights, slow, strict=True)):
-        first, second = torch.zeros_like(weight).view(-1), torch.zeros_like(weight).view(-1)
-        for start in range(0, weight.numel(), BUCKET):
-            part = slice(start, min(start + BUCKET, weight.numel()))
-            size = part.stop - part.start
-            if not buckets or size > room:
-                buckets.append(_Bucket([], [], [], [], [], []))
-                room = BUCKET
-            room -= size
-            bucket = buckets[-1]
-            bucket.tensors.append(number)
-            bucket.parts.append(part)
-            bucket.weights.append(weight.view(-1)[part])
-            bucket.slow.append(slow_weight.view(-1)[part])
-            bucket.first.append(first[part])
-            bucket.second.append(second[part])
-    return buckets
+def _gather(parameters: list[nn.Parameter]) -> Tensor:
+    """Move parameters into one flat tensor that they become views of."""
+    flat = torch.cat([p.detach().reshape(-1) for p in parameters])
+    for p, view in zip(parameters, torch.split(flat, [p.numel() for p in parameters]), strict=True):
+        p.data = view.view_as(p)
+    return flat
 
 
 class Lamb:
@@ -122,44 +105,75 @@ class Lamb:
     def __init__(
         self, parameters: Iterable[nn.Parameter], slow: Iterable[nn.Parameter], slow_rate: float, settings: LambSettings
     ) -> None:
-        self.parameters = list(parameters)
-        self.settings = settings
+        pairs = list(zip(parameters, slow, strict=True))
+        small = [pair for pair in pairs if pair[0].numel() < SMALL]
+        self._large = [p for p, _ in pairs if p.numel() >= SMALL]
+        self._small = [p for p, _ in small]
+        self._states = [
+            _State.new(p.detach().view(-1), s.detach().view(-1)).pieces() for p, s in pairs if p.numel() >= SMALL
+        ]
+        device = pairs[0][0].device
+        if small:
+            self._flat = _State.new(_gather(self._small), _gather([s for _, s in small]))
+            sizes = torch.tensor([p.numel() for p in self._small], device=device)
+            self._owner = torch.repeat_interleave(torch.arange(len(small), device=device), sizes)
         self.slow_rate = slow_rate
-        self._step = torch.zeros((), device=self.parameters[0].device)
-        self._buckets = _buckets([p.detach() for p in self.parameters], [p.detach() for p in slow])
-        owners = [number for bucket in self._buckets for number in bucket.tensors]
-        self._owners = torch.tensor(owners, device=self.parameters[0].device)
+        self.settings = settings
+        self._step = torch.zeros((), device=device)
+        self._buffer = torch.empty(PIECE, device=device)
 
-    def _norms(self, squares: list[Tensor]) -> Tensor:
-        total = torch.zeros(len(self.parameters), device=self._owners.device)
-        return total.index_add_(0, self._owners, torch.stack(squares)).sqrt_()
+    def _small_norms(self, x: Tensor) -> Tensor:
+        norms = torch.zeros(len(self._small), device=x.device)
+        return norms.index_add_(0, self._owner, x.square()).sqrt_()
 
     @torch.no_grad()
-    def step(self, learning_rate: float) -> float:
-        """Consume the gradients; returns their norm before clipping."""
-        gradients = [p.grad.contiguous().view(-1) for p in self.parameters if p.grad is not None]
+    def step(self, learning_rate: float) -> None:
+        """Consume the gradients: clip them together, descend, and let the slow weights follow."""
+        gradients = [_gradient(p).reshape(-1) for p in self._large]
+        if self._small:
+            gradients.append(torch.cat([_gradient(p).reshape(-1) for p in self._small]))
         norm = torch.stack([torch.dot(g, g) for g in gradients]).sum().sqrt()
         scale = (norm / self.settings.max_gradient_norm).clamp(min=1.0)
         self._step += 1
-        directions, weight_squares, direction_squares = [], [], []
-        for bucket in self._buckets:
-            grads = [gradients[number][part] for number, part in zip(bucket.tensors, bucket.parts, strict=True)]
-            direction = lamb_directions(
-                bucket.weights,
-                grads,
-                bucket.first,
-                bucket.second,
+
+        def direct(state: _State, gradient: Tensor, buffer: Tensor) -> Tensor:
+            return lamb_direction(
+                state.weight,
+                gradient,
+                state.first,
+                state.second,
+                buffer,
                 step=self._step,
                 gradient_scale=scale,
                 settings=self.settings,
             )
+
+        directions, weight_squares, direction_squares = [], [], []
+        for pieces, gradient in zip(self._states, gradients, strict=False):
+            direction = torch.split(gradient, PIECE)
+            squares = []
+            for state, part in zip(pieces, direction, strict=True):
+                direct(state, part, self._buffer[: len(part)])
+                squares.append(torch.dot(state.weight, state.weight))
+                squares.append(torch.dot(part, part))
             directions.append(direction)
-            weight_squares += [torch.dot(w, w) for w in bucket.weights]
-            direction_squares += [torch.dot(d, d) for d in direction]
-        rates = learning_rate * trust_ratios(self._norms(weight_squares), self._norms(direction_squares))
-        rate = rates.tolist()
-        for bucket, direction in zip(self._buckets, directions, strict=True):
-            move(bucket.weights, bucket.slow, direction, [rate[number] for number in bucket.tensors], self.slow_rate)
-        for p in self.parameters:
+            weight_squares.append(torch.stack(squares[::2]).sum())
+            direction_squares.append(torch.stack(squares[1::2]).sum())
+        if self._large:
+            ratios = trust_ratio(torch.stack(weight_squares).sqrt_(), torch.stack(direction_squares).sqrt_())
+            for pieces, direction, ratio in zip(self._states, directions, ratios.tolist(), strict=True):
+                for state, part in zip(pieces, direction, strict=True):
+                    state.weight.add_(part, alpha=learning_rate * ratio)
+                    state.slow.lerp_(state.weight, self.slow_rate)
+        if self._small:
+            state = self._flat
+            part = direct(state, gradients[-1], torch.empty_like(state.weight))
+            ratio = trust_ratio(self._small_norms(state.weight), self._small_norms(part))
+            state.weight.addcmul_(part, ratio[self._owner], value=learning_rate)
+            state.slow.lerp_(state.weight, self.slow_rate)
+        for p in (*self._large, *self._small):
             p.grad = None
-        return float(norm)
+
+
+def _gradient(parameter: nn.Parameter) -> Tensor:
+    return torch.zeros_like(parameter) if parameter.grad is None else parameter.grad

@@ -37,7 +37,7 @@ def check_parameters(parameters: dict[str, Any]) -> None:
     for name, value in parameters.items():
         if value is None and name in _OPTIONAL:
             continue
-        if name in _INTEGERS and not (isinstance(value, numbers.Integral) and value >= 1):
+        if name in _INTEGERS and not (isinstance(value, numbers.Integral) and int(value) >= 1):
             raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
         if name in _POSITIVE and not (_is_number(value) and value > 0):
             raise ValueError(f"{name} must be a positive number, not {value!r}")

@@ -44,19 +44,20 @@ def paper_recipe(n_rows: int) -> Recipe:
     )
 
 
-STEPS = 600  # optimiser steps of the default schedule on a small table
-MAX_EPOCHS_LARGE = 60  # passes over a large table
+STEPS = 400  # optimiser steps of the default schedule, at least
+EPOCHS = 40  # passes over the training rows, at least
+BATCH = 128
+MEMORY = 512  # stored rows that a step sees
 
 
 def default_recipe(n_rows: int) -> Recipe:
     """A tenth of the published steps or fewer at ten times the rate, in mini-batches against a sample of the memory."""
-    batch_size = min(n_rows, 128)
-    steps_per_epoch = math.ceil(n_rows / batch_size)
-    max_epochs = max(1, math.ceil(STEPS / steps_per_epoch))
+    batch_size = min(n_rows, BATCH)
+    max_epochs = max(EPOCHS, math.ceil(STEPS / math.ceil(n_rows / batch_size)))
     return Recipe(
         max_epochs=max_epochs,
         batch_size=batch_size,
-        memory_ratio=min(1.0, 1024 / n_rows),
+        memory_ratio=min(1.0, MEMORY / n_rows),
         learning_rate=1e-2,
         slow_rate=0.05,
         validate_every=max(1, max_epochs // 40),

@@ -23,8 +23,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(parameters["random_state"], int | None):
         parameters["random_state"] = None  # a generator's state is no part of the fitted model
     if parameters["categorical_features"] is not None:
-        features = parameters["categorical_features"]
-        parameters["categorical_features"] = [f.item() if isinstance(f, np.generic) else f for f in features]
+        parameters["categorical_features"] = list(parameters["categorical_features"])
     header = {
         "format": FORMAT,
         "class": type(estimator).__name__,
@@ -38,8 +37,17 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     tensors["train_index"] = torch.from_numpy(estimator.train_index_)
     target = Path(path)
     part = target.with_name(target.name + ".part")
-    save_file({name: t.cpu() for name, t in tensors.items()}, part, metadata={"hopular": json.dumps(header)})
+    save_file(
+        {name: t.cpu() for name, t in tensors.items()}, part, metadata={"hopular": json.dumps(header, default=_plain)}
+    )
     part.replace(target)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers, which parameters may be, as Python's."""
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a model with the value {value!r} of type {type(value).__name__} cannot be saved")
 
 
 def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> Any:
@@ -61,6 +69,9 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
             f"{os.fspath(path)!r} has model format {header['format']!r}, this version of hopular reads {FORMAT}. "
             "Load it with the version that saved it, or fit again."
         )
+    absent = {"rows", "train_index"} - set(tensors)
+    if absent:
+        raise ValueError(f"{os.fspath(path)!r} does not fit its own description: it lacks {sorted(absent)}. Save the model again.")
     if header["class"] != cls.__name__:
         raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
     estimator = cls(**header["parameters"])

@@ -122,6 +122,8 @@ def train(
 
     gamma and the learning rate follow a cosine over `max_epochs` or `max_seconds`, whichever ends first.
     """
+    if len(rows) < 2:
+        raise ValueError(f"training needs at least 2 rows, not {len(rows)}: a row may not be read by itself")
     arch, device = network.arch, rows.device
     slow = copy.deepcopy(network).requires_grad_(False)
     optimizer = Lamb(
@@ -132,7 +134,7 @@ def train(
     order = torch.Generator().manual_seed(seed)
     steps_per_epoch = math.ceil(len(rows) / recipe.batch_size)
     history: list[Progress] = []
-    best, best_value, best_epoch = None, -math.inf, recipe.max_epochs
+    best, best_value, best_epoch = None, -math.inf, 0
     start, step, done = time.perf_counter(), 0, 0.0
 
     for epoch in range(1, recipe.max_epochs + 1):
@@ -177,7 +179,9 @@ def train(
         if done >= 1:
             break
 
-    if best is not None:
+    if best is None:
+        best_epoch = epoch
+    else:
         slow.load_state_dict(best)
     return Result(slow, history, best_epoch)
 

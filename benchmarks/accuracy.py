@@ -1,0 +1,97 @@
+"""Settings of the classifier against each other on the published folds: `python -m benchmarks.accuracy recipe|options`.
+
+Writes the table to docs/. One process per core, one thread each.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import warnings
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import torch
+
+from benchmarks.uci import DATASETS, load_fold
+from hopular import HopularClassifier
+
+FOLDS = (0, 1)
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+RECIPES = {
+    "paper, 2,000 epochs": {"recipe": "paper", "max_epochs": 2_000},
+    "default": {"recipe": "default"},
+}
+OPTIONS = {
+    "sum, tied, attribute (paper)": {"embedding": "sum", "values": "tied", "summary": "attribute"},
+    "separate values": {"embedding": "sum", "values": "separate", "summary": "attribute"},
+    "projected embedding": {"embedding": "projected", "values": "tied", "summary": "attribute"},
+    "joint summary": {"embedding": "sum", "values": "tied", "summary": "joint"},
+    "projected, separate, joint (released code)": {"embedding": "projected", "values": "separate", "summary": "joint"},
+}
+STUDIES: dict[str, tuple[dict[str, dict[str, Any]], int]] = {"recipe": (RECIPES, 2), "options": (OPTIONS, 1)}
+
+
+def run(label: str, settings: dict[str, Any], dataset: str, fold: int, seed: int) -> dict[str, Any]:
+    """Fit one setting on one fold with its validation rows, and score the test rows."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", UserWarning)
+    data = load_fold(dataset, fold)
+    model = HopularClassifier(categorical_features=data.categorical, random_state=seed, **settings)
+    start = time.perf_counter()
+    model.fit(*data.train, eval_set=data.valid)
+    seconds = time.perf_counter() - start
+    accuracy = model.score(*data.test)
+    return {"setting": label, "dataset": dataset, "fold": fold, "seed": seed, "accuracy": accuracy, "seconds": seconds}
+
+
+def study(settings: dict[str, dict[str, Any]], seeds: int) -> pd.DataFrame:
+    """All settings on all datasets, folds and seeds."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    results = []
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        work = [
+            pool.submit(run, label, chosen, dataset, fold, seed)
+            for seed in range(seeds)
+            for dataset in DATASETS
+            for fold in FOLDS
+            for label, chosen in settings.items()
+        ]
+        for number, done in enumerate(as_completed(work), start=1):
+            r = done.result()
+            results.append(r)
+            text = f"[{number}/{len(work)}] {r['setting']}: {r['dataset']} fold {r['fold']} seed {r['seed']}"
+            print(f"{text}: {r['accuracy']:.3f} in {r['seconds']:.1f} s", flush=True)
+    return pd.DataFrame(results)
+
+
+def markdown(results: pd.DataFrame, order: list[str]) -> str:
+    """Mean test accuracy per dataset and over all, and mean seconds, one row per setting."""
+    accuracy = results.pivot_table(index="setting", columns="dataset", values="accuracy")[list(DATASETS)].loc[order]
+    accuracy["mean"] = accuracy.mean(axis=1)
+    seconds = results.groupby("setting")["seconds"].mean()
+    lines = ["| setting | " + " | ".join(accuracy.columns) + " | seconds |", "|---" * (len(accuracy.columns) + 2) + "|"]
+    for label, row in accuracy.iterrows():
+        cells = " | ".join(f"{value:.3f}" for value in row)
+        lines.append(f"| {label} | {cells} | {seconds[label]:.1f} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    if len(sys.argv) != 2 or sys.argv[1] not in STUDIES:
+        raise SystemExit(f"usage: python -m benchmarks.accuracy {'|'.join(STUDIES)}")
+    settings, seeds = STUDIES[sys.argv[1]]
+    results = study(settings, seeds)
+    table = markdown(results, list(settings))
+    print(table)
+    results.sort_values(["setting", "dataset", "fold", "seed"]).round(4).to_csv(
+        DOCS / f"{sys.argv[1]}-results.csv", index=False
+    )
+    (DOCS / f"{sys.argv[1]}-table.md").write_text(table + "\n")
+
+
+if __name__ == "__main__":
+    main()

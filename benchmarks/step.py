@@ -1,0 +1,65 @@
+"""A real training step at a given shape, and the time it takes beside the floor of its matrix products."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.floor import Shape, floor_step
+from hopular.model.dropout import Dropouts
+from hopular.model.masking import Masking
+from hopular.model.network import Architecture, Hopular
+from hopular.model.objective import objective
+from hopular.model.optimizer import Lamb, LambSettings
+
+
+def training_step(shape: Shape, values: str, stored: int | None = None) -> Callable[[], None]:
+    """One step of the paper's recipe: masking, dropouts, full objective, LAMB and slow weights.
+
+    `stored` rows are in memory, the batch among them; as many as the batch has unless given.
+    """
+    arch = Architecture(
+        widths=(1,) * (shape.d - 1) + (6,),
+        target=shape.d - 1,
+        n_blocks=shape.L,
+        n_networks=shape.M,
+        embedding_dim=shape.e,
+        values=values,  # type: ignore[arg-type]
+    )
+    torch.manual_seed(0)
+    network = Hopular(arch)
+    slow = copy.deepcopy(network)
+    optimizer = Lamb(network.parameters(), slow.parameters(), 0.005, LambSettings())
+    rows = torch.randn(stored or shape.n, shape.d)
+    rows[:, -1] = torch.randint(0, 6, (len(rows),)).float()
+    batch = rows[: shape.n]
+    masking = Masking(arch.widths, arch.target, 0.025, 0.175, seed=0)
+    dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, 0, torch.device("cpu"))
+
+    def step() -> None:
+        dropouts.renew()
+        seen, masked = masking(batch)
+        predictions = network(seen, masked, network.store(rows, dropouts), dropouts, leave_out_own=True)
+        loss = objective(predictions, batch, network.summary.groups, arch.target, gamma=0.5)
+        loss.backward()
+        optimizer.step(1e-3)
+
+    return step
+
+
+def compare(shape: Shape, values: str, repeats: int) -> tuple[float, float]:
+    """Median seconds of the floor and of the step, measured in turns."""
+    floor, step = floor_step(shape, values), training_step(shape, values)
+    seconds: dict[Callable[[], None], list[float]] = {floor: [], step: []}
+    for run in seconds:
+        run()
+    for _ in range(repeats):
+        for run, measured in seconds.items():
+            start = time.perf_counter()
+            run()
+            measured.append(time.perf_counter() - start)
+    return statistics.median(seconds[floor]), statistics.median(seconds[step])
