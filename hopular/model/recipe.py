@@ -44,16 +44,20 @@ def paper_recipe(n_rows: int) -> Recipe:
     )
 
 
-STEPS = 400  # optimiser steps of the default schedule, at least
-EPOCHS = 40  # passes over the training rows, at least
+VISITS = 50_000  # rows that the default schedule passes over
+EPOCHS = 40  # and how often it passes over each at least
 BATCH = 128
 MEMORY = 512  # stored rows that a step sees
 
 
 def default_recipe(n_rows: int) -> Recipe:
-    """A tenth of the published steps or fewer at ten times the rate, in mini-batches against a sample of the memory."""
+    """A schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
+
+    The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
+    sample of the memory. Validation loss picks the state: on a few dozen rows accuracy has too many ties.
+    """
     batch_size = min(n_rows, BATCH)
-    max_epochs = max(EPOCHS, math.ceil(STEPS / math.ceil(n_rows / batch_size)))
+    max_epochs = max(EPOCHS, math.ceil(VISITS / n_rows))
     return Recipe(
         max_epochs=max_epochs,
         batch_size=batch_size,
@@ -61,7 +65,7 @@ def default_recipe(n_rows: int) -> Recipe:
         learning_rate=1e-2,
         slow_rate=0.05,
         validate_every=max(1, max_epochs // 40),
-        patience=40,
+        patience=15,
         selection="loss",
     )
 

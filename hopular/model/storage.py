@@ -71,7 +71,9 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
         )
     absent = {"rows", "train_index"} - set(tensors)
     if absent:
-        raise ValueError(f"{os.fspath(path)!r} does not fit its own description: it lacks {sorted(absent)}. Save the model again.")
+        raise ValueError(
+            f"{os.fspath(path)!r} does not fit its own description: it lacks {sorted(absent)}. Save the model again."
+        )
     if header["class"] != cls.__name__:
         raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
     estimator = cls(**header["parameters"])

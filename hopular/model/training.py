@@ -107,6 +107,41 @@ def _batches(n: int, recipe: Recipe, generator: torch.Generator) -> Iterator[tup
         yield torch.cat([batch, rest]), len(batch)
 
 
+class _Clock:
+    """How much of training is done: the share of its steps or of its seconds, whichever is larger."""
+
+    def __init__(self, steps: int, max_seconds: float | None) -> None:
+        self._start, self._steps, self._max_seconds, self._step = time.perf_counter(), steps, max_seconds, 0
+
+    @property
+    def seconds(self) -> float:
+        return time.perf_counter() - self._start
+
+    def tick(self) -> None:
+        self._step += 1
+
+    @property
+    def done(self) -> float:
+        of_time = 0.0 if self._max_seconds is None else self.seconds / self._max_seconds
+        return min(1.0, max(self._step / self._steps, of_time))
+
+
+class _Best:
+    """The state that did best in validation, and how many validations ago that was."""
+
+    def __init__(self, selection: str) -> None:
+        self._selection, self._value = selection, -math.inf
+        self.state: dict[str, Tensor] | None = None
+        self.epoch, self.age = 0, 0
+
+    def consider(self, progress: Progress, network: Hopular) -> None:
+        value = progress.score if self._selection == "score" else -progress.loss
+        self.age += 1
+        if value > self._value:
+            self._value, self.epoch, self.age = value, progress.epoch, 0
+            self.state = copy.deepcopy(network.state_dict())
+
+
 def train(
     network: Hopular,
     rows: Tensor,
@@ -126,66 +161,48 @@ def train(
         raise ValueError(f"training needs at least 2 rows, not {len(rows)}: a row may not be read by itself")
     arch, device = network.arch, rows.device
     slow = copy.deepcopy(network).requires_grad_(False)
-    optimizer = Lamb(
-        network.parameters(), slow.parameters(), recipe.slow_rate, LambSettings(weight_decay=recipe.weight_decay)
-    )
+    settings = LambSettings(weight_decay=recipe.weight_decay)
+    optimizer = Lamb(network.parameters(), slow.parameters(), recipe.slow_rate, settings)
     masking = Masking(arch.widths, arch.target, recipe.mask_probability, recipe.replace_probability, seed)
     dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, seed, device)
     order = torch.Generator().manual_seed(seed)
-    steps_per_epoch = math.ceil(len(rows) / recipe.batch_size)
-    history: list[Progress] = []
-    best, best_value, best_epoch = None, -math.inf, 0
-    start, step, done = time.perf_counter(), 0, 0.0
+    clock = _Clock(recipe.max_epochs * math.ceil(len(rows) / recipe.batch_size), max_seconds)
+    best, history = _Best(recipe.selection), []
+
+    def learn(batch: Tensor, size: int) -> Tensor:
+        """One optimiser step on the first `size` rows of `batch`, all of which are stored."""
+        done = clock.done
+        dropouts.renew()
+        seen, masked = masking(batch[:size])
+        with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
+            predictions = network(seen, masked, network.store(batch, dropouts), dropouts, leave_out_own=True)
+        gamma = cosine(recipe.gamma, done)
+        loss = objective(predictions, batch[:size], network.summary.groups, arch.target, gamma)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step(cosine(recipe.learning_rate, done))
+        clock.tick()
+        return loss.detach()
 
     for epoch in range(1, recipe.max_epochs + 1):
         losses = []
-        for stored, batch_size in _batches(len(rows), recipe, order):
-            dropouts.renew()
-            batch = rows[stored]
-            seen, masked = masking(batch[:batch_size])
-            with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
-                memory = network.store(batch, dropouts)
-                predictions = network(seen, masked, memory, dropouts, leave_out_own=True)
-            gamma = cosine(recipe.gamma, done)
-            loss = objective(predictions, batch[:batch_size], network.summary.groups, arch.target, gamma)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step(cosine(recipe.learning_rate, done))
-            losses.append(loss.detach())
-            step += 1
-            done = max(done, step / (steps_per_epoch * recipe.max_epochs))
-            if max_seconds is not None:
-                done = max(done, (time.perf_counter() - start) / max_seconds)
-            if done >= 1:
+        for stored, size in _batches(len(rows), recipe, order):
+            losses.append(learn(rows[stored], size))
+            if clock.done >= 1:
                 break
-
-        progress = Progress(
-            epoch, recipe.max_epochs, time.perf_counter() - start, float(torch.stack(losses).mean()), slow
-        )
+        ended = clock.done >= 1
+        progress = Progress(epoch, recipe.max_epochs, clock.seconds, float(torch.stack(losses).mean()), slow)
         for hook in hooks:
             hook.on_epoch(progress)
-        if validation is not None and (epoch % recipe.validate_every == 0 or done >= 1):
-            score, loss_value = validate(slow, rows, validation)
-            progress = Progress(
-                epoch, recipe.max_epochs, progress.seconds, progress.train_loss, slow, score, loss_value
-            )
+        if validation is not None and (ended or epoch % recipe.validate_every == 0):
+            score, loss = validate(slow, rows, validation)
+            progress = replace(progress, score=score, loss=loss)
             history.append(progress.without_network())
-            value = score if recipe.selection == "score" else -loss_value
-            if value > best_value:
-                best, best_value, best_epoch = copy.deepcopy(slow.state_dict()), value, epoch
+            best.consider(progress, slow)
             for hook in hooks:
                 hook.on_validation(progress)
-            if len(history) - 1 - history_index(history, best_epoch) >= recipe.patience:
-                break
-        if done >= 1:
+        if ended or best.age >= recipe.patience:
             break
 
-    if best is None:
-        best_epoch = epoch
-    else:
-        slow.load_state_dict(best)
-    return Result(slow, history, best_epoch)
-
-
-def history_index(history: list[Progress], epoch: int) -> int:
-    """The place of the validation at `epoch`; the first if there is none."""
-    return next((i for i, p in enumerate(history) if p.epoch == epoch), 0)
+    if best.state is not None:
+        slow.load_state_dict(best.state)
+    return Result(slow, history, best.epoch or epoch)
