@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -45,19 +44,22 @@ def step_times(values: str) -> None:
     console.print(table)
 
 
-def _resident() -> int:
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize()
+def peak_added(function: Callable[[], object]) -> tuple[float, float]:
+    """Bytes that the resident memory rose by at most while `function` ran, and its seconds (Linux alone)."""
+
+    def status(key: str) -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(key))
+
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    before, start = status("VmRSS"), time.perf_counter()
+    function()
+    return status("VmHWM") - before, time.perf_counter() - start
 
 
 def _peak_of_step(shape: Shape, stored: int | None, values: str, pipe: Any) -> None:
     torch.set_num_threads(1)
-    step = training_step(shape, values, stored)
-    before = _resident()
-    start = time.perf_counter()
-    step()
-    seconds = time.perf_counter() - start
-    pipe.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before, seconds))
+    pipe.send(peak_added(training_step(shape, values, stored)))
 
 
 def in_new_process(function: Callable[..., None], *arguments: Any) -> Any:
@@ -97,11 +99,7 @@ def _predict_large(pipe: Any) -> None:
     model = HopularRegressor(max_epochs=1, batch_size=512, memory_ratio=0.1, random_state=0)
     model.fit(X[:-2], y[:-2].astype(float), eval_set=(X[-2:], y[-2:].astype(float)))
     frame, _ = _problem(10_000, 5)
-    before = _resident()
-    start = time.perf_counter()
-    model.predict(frame)
-    seconds = time.perf_counter() - start
-    pipe.send((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before, seconds))
+    pipe.send(peak_added(lambda: model.predict(frame)))
 
 
 def prediction() -> None:

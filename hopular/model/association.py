@@ -20,6 +20,7 @@ CHUNK = 1 << 17  # associations a thread handles at once: what is made of them s
 ROWS = 64  # rows below which a product with many stored patterns becomes inefficient
 KEEP = 1 << 23  # associations kept for the backward pass, per call: 32 MB in float32, twice with dropout
 SHORT = 64  # stored patterns below which torch's softmax spends more on each row than on its numbers
+TINY = 1 << 12  # associations below which that does not matter
 VECTOR = 16  # the same for its derivative
 SAFE = 60.0  # scores within this bound can be exponentiated in float32 as they are
 
@@ -44,7 +45,7 @@ def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor
 
 def _softmax(scores: Tensor) -> Tensor:
     """Softmax over the last dimension, in place; on short rows a few passes over the whole tensor."""
-    if scores.shape[-1] >= SHORT or scores.device.type != "cpu":
+    if scores.shape[-1] >= SHORT or scores.numel() < TINY or scores.device.type != "cpu":
         return torch.softmax(scores, dim=-1, out=scores)
     low, high = torch.aminmax(scores)
     if not -SAFE < low <= high < SAFE:
@@ -132,6 +133,8 @@ def associate(
     `leave_out_own` says that row i is stored as entry i and may not be read by itself. `dropout` drops associations
     after the softmax.
     """
+    if dropout is None and not torch.is_grad_enabled() and query.shape[0] * query.shape[1] * key.shape[1] <= CHUNK:
+        return torch.bmm(_weights(query, key, beta, 0 if leave_out_own else None), value)  # a short way for a few rows
     apply: Any = _Associate.apply
     retrieved: Tensor = apply(query, key, value, beta, leave_out_own, dropout)
     return retrieved

@@ -127,8 +127,12 @@ def numbers(column: pd.Series, name: str) -> np.ndarray[Any, np.dtype[np.float64
             "Give it the type it had."
         ) from error
     if np.isinf(values).any():
-        raise ValueError(f"Input X contains infinity in column {name!r}. Replace it by a number or by a missing value.")
+        raise ValueError(infinity(name))
     return values
+
+
+def infinity(name: str) -> str:
+    return f"Input X contains infinity in column {name!r}. Replace it by a number or by a missing value."
 
 
 def label(value: Any) -> str:
@@ -207,12 +211,33 @@ class Encoding:
     def encode(self, frame: pd.DataFrame, target: np.ndarray[Any, Any] | None = None) -> Tensor:
         """Rows for the network; without `target` (codes or numbers, already encoded) it is missing."""
         rows = np.full((len(frame), len(self.attributes)), np.nan, dtype=np.float32)
-        for place, attribute in enumerate(self.attributes):
-            if place != self.target:
-                rows[:, place] = attribute.encode(frame.iloc[:, attribute.column])
-            elif target is not None:
-                rows[:, place] = target
+        if target is not None:
+            rows[:, self.target] = target
+        kinds = [dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in frame.dtypes]
+        places = [place for place in range(len(self.attributes)) if place != self.target]
+        plain = [
+            p for p in places if self.attributes[p].kind == "continuous" and kinds[self.attributes[p].column] in "iuf"
+        ]
+        if plain:  # numbers need no look at each column
+            rows[:, plain] = self._encode_numbers(frame, plain)
+        for place in set(places) - set(plain):
+            rows[:, place] = self.attributes[place].encode(frame.iloc[:, self.attributes[place].column])
         return torch.from_numpy(rows)
+
+    def _encode_numbers(self, frame: pd.DataFrame, places: list[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Attribute.encode for several columns of plain numbers at once."""
+        attributes = [self.attributes[place] for place in places]
+        columns = [attribute.column for attribute in attributes]
+        everything = len(columns) == frame.shape[1]
+        values = frame.to_numpy(np.float64)[:, columns] if everything else frame.iloc[:, columns].to_numpy(np.float64)
+        if np.isinf(values).any():
+            infinite = [
+                attribute.name for attribute, bad in zip(attributes, np.isinf(values).any(0), strict=True) if bad
+            ]
+            raise ValueError(infinity(infinite[0]))
+        mean = np.array([attribute.mean for attribute in attributes])
+        scale = np.array([attribute.scale for attribute in attributes])
+        return np.asarray(np.clip((values - mean) / scale, -LARGEST, LARGEST))
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -44,9 +44,10 @@ def paper_recipe(n_rows: int) -> Recipe:
     )
 
 
-VISITS = 50_000  # rows that the default schedule passes over
-EPOCHS = 40  # and how often it passes over each at least
+VISITS = 50_000  # rows that the default schedule passes over,
+EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 128
+VALIDATIONS = 40
 MEMORY = 512  # stored rows that a step sees
 
 
@@ -56,16 +57,15 @@ def default_recipe(n_rows: int) -> Recipe:
     The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
     sample of the memory. Validation loss picks the state: on a few dozen rows accuracy has too many ties.
     """
-    batch_size = min(n_rows, BATCH)
-    max_epochs = max(EPOCHS, math.ceil(VISITS / n_rows))
+    max_epochs = min(max(math.ceil(VISITS / n_rows), EPOCHS[0]), EPOCHS[1])
     return Recipe(
         max_epochs=max_epochs,
-        batch_size=batch_size,
+        batch_size=min(BATCH, math.ceil(n_rows / 2)),
         memory_ratio=min(1.0, MEMORY / n_rows),
         learning_rate=1e-2,
         slow_rate=0.05,
-        validate_every=max(1, max_epochs // 40),
-        patience=15,
+        validate_every=max(1, max_epochs // VALIDATIONS),
+        patience=VALIDATIONS,  # to the end: gamma leaves most of the weight to the target's loss only late
         selection="loss",
     )
 
@@ -80,5 +80,5 @@ def make_recipe(name: str, n_rows: int, **overrides: object) -> Recipe:
     changes = {key: value for key, value in overrides.items() if value is not None}
     recipe = RECIPES[name](n_rows)
     if "max_epochs" in changes and "validate_every" not in changes and name == "default":
-        changes["validate_every"] = max(1, int(changes["max_epochs"]) // 40)  # type: ignore[call-overload]
+        changes["validate_every"] = max(1, int(changes["max_epochs"]) // VALIDATIONS)  # type: ignore[call-overload]
     return replace(recipe, **changes)  # type: ignore[arg-type]
