@@ -20,7 +20,6 @@ CHUNK = 1 << 17  # associations a thread handles at once: what is made of them s
 ROWS = 64  # rows below which a product with many stored patterns becomes inefficient
 KEEP = 1 << 23  # associations kept for the backward pass, per call: 32 MB in float32, twice with dropout
 SHORT = 64  # stored patterns below which torch's softmax spends more on each row than on its numbers
-TINY = 1 << 12  # associations below which that does not matter
 VECTOR = 16  # the same for its derivative
 SAFE = 60.0  # scores within this bound can be exponentiated in float32 as they are
 
@@ -45,7 +44,7 @@ def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor
 
 def _softmax(scores: Tensor) -> Tensor:
     """Softmax over the last dimension, in place; on short rows a few passes over the whole tensor."""
-    if scores.shape[-1] >= SHORT or scores.numel() < TINY or scores.device.type != "cpu":
+    if scores.shape[-1] >= SHORT or scores.device.type != "cpu":
         return torch.softmax(scores, dim=-1, out=scores)
     low, high = torch.aminmax(scores)
     if not -SAFE < low <= high < SAFE:

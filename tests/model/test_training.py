@@ -29,7 +29,7 @@ def make(seed: int = 0, **options) -> Hopular:
 
 
 def short(n: int = 40, **changes) -> Recipe:
-    return make_recipe("default", n, **{"max_epochs": 10, "validate_every": 1, **changes})
+    return make_recipe("default", n, **{"max_epochs": 10, "validate_every": 1, "batch_size": n, **changes})
 
 
 class Watch:
