@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -35,7 +36,7 @@ def choose_device(device: str) -> torch.device:
     return torch.device("mps" if torch.backends.mps.is_available() else "cpu")
 
 
-class HopularEstimator(BaseEstimator):  # type: ignore[misc]
+class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """What classifier and regressor share. Parameters that are None are chosen by the recipe.
 
     Parameters
@@ -171,20 +172,20 @@ class HopularEstimator(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"categorical_features names {feature!r}, which is not among the columns {names}")
         return places
 
+    @abstractmethod
     def _encode_y(self, y: Any) -> np.ndarray[Any, Any]:
         """The target as codes or standardised numbers; NaN for a class not seen in training."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
         """y as a vector without missing values."""
-        raise NotImplementedError
 
     def _learn_classes(self, y: np.ndarray[Any, Any]) -> None:
         """What has to be known of y before rows are held out."""
 
+    @abstractmethod
     def _target_attribute(self, y: np.ndarray[Any, Any]) -> Attribute:
         """The target as an attribute of the network, from the training rows."""
-        raise NotImplementedError
 
     # ---------------------------------------------------------------------------------------------------------- fit
 

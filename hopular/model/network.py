@@ -287,20 +287,6 @@ class Hopular(nn.Module):
         y = self.embedding(rows, masked, dropouts.embedding if dropouts else None)
         return y.flatten(1), F.layer_norm(y, y.shape[2:])
 
-    def refine(
-        self,
-        rows: Tensor,
-        masked: Tensor,
-        memory: Memory,
-        dropouts: Dropouts | None = None,
-        leave_out_own: bool = False,
-    ) -> Tensor:
-        """The current prediction xi (b, d e) after the last block."""
-        xi, original = self._start(rows, masked, dropouts)
-        for block, stored in zip(self._blocks(), memory, strict=True):
-            xi = block(xi, stored, original, leave_out_own, dropouts.block if dropouts else None)
-        return xi
-
     def forward(
         self,
         rows: Tensor,
@@ -310,7 +296,9 @@ class Hopular(nn.Module):
         leave_out_own: bool = False,
     ) -> list[Tensor]:
         """Predictions of all attributes by group: logits (b, count, width), or numbers where width is 1."""
-        xi = self.refine(rows, masked, memory, dropouts, leave_out_own)
+        xi, original = self._start(rows, masked, dropouts)
+        for block, stored in zip(self._blocks(), memory, strict=True):
+            xi = block(xi, stored, original, leave_out_own, dropouts.block if dropouts else None)
         predictions: list[Tensor] = self.summary(xi, dropouts.summary if dropouts else None)
         return predictions
 
@@ -319,6 +307,7 @@ class Hopular(nn.Module):
         return self.attribute(predictions, self.arch.target)
 
     def attribute(self, predictions: list[Tensor], index: int) -> Tensor:
+        """The part of attribute `index`: (b, width)."""
         for group, prediction in zip(self.summary.groups, predictions, strict=True):
             if group.start <= index < group.stop:
                 return prediction[:, index - group.start]
