@@ -1,6 +1,7 @@
-"""Settings of the classifier against each other on the published folds: `python -m benchmarks.accuracy recipe|options`.
+"""Settings of the classifier against each other on the published folds: `python -m benchmarks.accuracy STUDY`.
 
-Writes the table to docs/. One process per core, one thread each.
+`recipe` and `options` are the studies that the defaults were chosen with, `unseen` checks the choice on folds that had
+no part in it. Each writes its table to docs/. One process per core, one thread each.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ OPTIONS = {
 STUDIES: dict[str, tuple[dict[str, dict[str, Any]], tuple[int, ...]]] = {  # settings and folds
     "recipe": (RECIPES, (0, 1)),
     "options": (OPTIONS, (0,)),
+    "unseen": ({"paper, 2,000 epochs": RECIPES["paper, 2,000 epochs"], **OPTIONS}, (2, 3)),
 }
 BY_LOSS = "state by validation loss"
 

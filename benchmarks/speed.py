@@ -32,15 +32,15 @@ console = Console(width=110)
 
 def step_times(values: str) -> None:
     """Training step against the floor, on one thread and on two."""
-    table = Table(
-        "rows, attributes, blocks, networks", "threads", "floor", "step", "ratio", "aim", title="Training step"
-    )
+    headings = ("rows, attributes, blocks, networks", "threads", "floor", "plain", "step", "step / floor", "aim")
+    table = Table(*headings, "plain / floor", title="Training step")
     for threads in (1, 2):
         torch.set_num_threads(threads)
         for shape, limit in zip(SHAPES, LIMITS, strict=True):
-            floor, step = compare(shape, values, repeats=25 if shape.n < 1000 else 2)
-            cells = (f"{floor * 1e3:.1f} ms", f"{step * 1e3:.1f} ms", f"{step / floor:.2f}", f"<= {limit}")
-            table.add_row(str(shape), str(threads), *cells)
+            seconds = compare(shape, values, repeats=25 if shape.n < 1000 else 2)
+            times = [f"{seconds[k] * 1e3:.1f} ms" if k in seconds else "" for k in ("floor", "plain", "step")]
+            ratios = [f"{seconds[k] / seconds['floor']:.2f}" if k in seconds else "" for k in ("step", "plain")]
+            table.add_row(str(shape), str(threads), *times, ratios[0], f"<= {limit}", ratios[1])
     console.print(table)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import torch
 
 from benchmarks.floor import Shape, floor_step
+from benchmarks.plain import plain_step
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import Masking
 from hopular.model.network import Architecture, Hopular
@@ -51,15 +52,17 @@ def training_step(shape: Shape, values: str, stored: int | None = None) -> Calla
     return step
 
 
-def compare(shape: Shape, values: str, repeats: int) -> tuple[float, float]:
-    """Median seconds of the floor and of the step, measured in turns."""
-    floor, step = floor_step(shape, values), training_step(shape, values)
-    seconds: dict[Callable[[], None], list[float]] = {floor: [], step: []}
-    for run in seconds:
+def compare(shape: Shape, values: str, repeats: int) -> dict[str, float]:
+    """Median seconds of the floor, of a plain step and of the model's step, measured in turns."""
+    runs = {"floor": floor_step(shape, values), "step": training_step(shape, values)}
+    if shape.n < 1000:  # the plain step materialises the associations of all blocks
+        runs["plain"] = plain_step(shape, values)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for run in runs.values():
         run()
     for _ in range(repeats):
-        for run, measured in seconds.items():
+        for name, run in runs.items():
             start = time.perf_counter()
             run()
-            measured.append(time.perf_counter() - start)
-    return statistics.median(seconds[floor]), statistics.median(seconds[step])
+            seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(measured) for name, measured in seconds.items()}
