@@ -1,0 +1,31 @@
+"""Data: datasets from their sources, their splits, and an audit of both (`hopular.data.audit`)."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hopular.data.catalog import expand, load, suites
+    from hopular.data.dataset import Dataset
+    from hopular.data.errors import DataError
+    from hopular.data.protocol import Protocol
+    from hopular.data.splits import Split, make_splits
+
+__all__ = ["DataError", "Dataset", "Protocol", "Split", "expand", "load", "make_splits", "suites"]
+
+_HOMES = {
+    "catalog": ("expand", "load", "suites"),
+    "dataset": ("Dataset",),
+    "errors": ("DataError",),
+    "protocol": ("Protocol",),
+    "splits": ("Split", "make_splits"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name, and the libraries behind it, when it is first asked for."""
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"hopular.data.{module}"), name)
+    raise AttributeError(f"module 'hopular.data' has no attribute {name!r}")

@@ -1,0 +1,130 @@
+"""Dataset: a table with honest types, its target, and where it came from."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from hopular.data.errors import DataError
+from hopular.data.protocol import Protocol
+
+Task = Literal["classification", "regression"]
+Kind = Literal["continuous", "categorical"]
+PARTS = ("train", "valid", "test", "unused")  # what a column of `Dataset.parts` may say of a row
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Features, target and task of one table, ready for any method.
+
+    A feature is float64 (continuous) or a pandas category of strings (categorical); NaN is missing. The target is
+    never missing: a category of strings for classification, float64 for regression.
+    """
+
+    name: str
+    X: pd.DataFrame
+    y: pd.Series[Any]
+    task: Task
+    source: str  # where the rows came from, in words
+    defects: tuple[str, ...] = ()  # known damage of the data as it was published
+    notes: tuple[str, ...] = ()  # what was done to it on the way here
+    protocol: Protocol = field(default_factory=Protocol)
+    parts: pd.DataFrame | None = None  # fixed splits: one column each, saying for every row which of PARTS it is in
+    groups: pd.Series[Any] | None = None  # rows of one group stay together
+    time: pd.Series[Any] | None = None  # float64; later rows are tested on earlier ones
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def __repr__(self) -> str:
+        return f"Dataset({self.name!r}, {len(self)} rows, {self.X.shape[1]} features, {self.task})"
+
+    @property
+    def kinds(self) -> dict[str, Kind]:
+        """The kind of each feature, in column order."""
+        return {
+            str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "continuous"
+            for name, dtype in self.X.dtypes.items()
+        }
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes that occur, in the target's order; empty for regression."""
+        return list(self.y.cat.remove_unused_categories().cat.categories) if self.task == "classification" else []
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hash of the content: names, kinds and values of features and target, and the task.
+
+        It knows nothing of file names, formats, row groups, unused categories or their order.
+        """
+        digest = hashlib.sha256(f"dataset 1 {self.task} {len(self)}".encode())
+        for column in (*(self.X[name] for name in self.X.columns), self.y):
+            digest.update(f"\n{column.name!r}:{column.dtype.kind if column.dtype.kind == 'f' else 'category'}".encode())
+            digest.update(_content(column))
+        return digest.hexdigest()
+
+
+def _content(column: pd.Series[Any]) -> bytes:
+    """The values of a column as bytes that depend on nothing else."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        values = column.to_numpy(dtype="<f8", copy=True) + 0.0  # -0.0 becomes 0.0
+        values[np.isnan(values)] = np.nan  # one bit pattern for all NaN
+        return values.tobytes()
+    column = column.cat.remove_unused_categories()
+    names = list(column.cat.categories)
+    rank = np.empty(len(names) + 1, dtype="<i4")
+    rank[-1] = -1  # missing
+    rank[np.array(sorted(range(len(names)), key=names.__getitem__), dtype=int)] = np.arange(len(names))
+    lengths_and_names = "".join(f"{len(name)}:{name}" for name in sorted(names))
+    return lengths_and_names.encode("utf-8", "surrogatepass") + rank[column.cat.codes.to_numpy()].tobytes()
+
+
+def _check(dataset: Dataset) -> None:
+    """Refuse a dataset that no method could use; the loaders promise the rest."""
+    name, X, y = dataset.name, dataset.X, dataset.y
+    if not len(X):
+        raise DataError(f"dataset {name!r} has no rows")
+    if not X.shape[1]:
+        raise DataError(f"dataset {name!r} has no feature beside its target {y.name!r}: keep at least one column")
+    if len(y) != len(X):
+        raise DataError(f"dataset {name!r} has {len(X)} rows of features and {len(y)} of target")
+    if not X.columns.is_unique:
+        twice = sorted({str(c) for c in X.columns[X.columns.duplicated()]})
+        raise DataError(f"dataset {name!r} has more than one column named {', '.join(twice)}: rename them")
+    for column in (X[c] for c in X.columns):
+        _check_dtype(name, column)
+    if y.isna().any():
+        raise DataError(f"dataset {name!r}: target {y.name!r} is missing in {int(y.isna().sum())} rows: drop them")
+    is_category = isinstance(y.dtype, pd.CategoricalDtype)
+    if is_category != (dataset.task == "classification"):
+        raise DataError(f"dataset {name!r}: task {dataset.task!r} does not fit a target of type {y.dtype}")
+    if y.nunique() < 2:
+        raise DataError(f"dataset {name!r}: target {y.name!r} has one value only, {y.iloc[0]!r}: nothing to predict")
+    for extra in ("parts", "groups", "time"):
+        value = getattr(dataset, extra)
+        if value is not None and len(value) != len(X):
+            raise DataError(f"dataset {name!r} has {len(X)} rows and {len(value)} rows of {extra}")
+    if dataset.parts is not None:
+        unknown = sorted(set(dataset.parts.astype(object).stack().dropna()) - set(PARTS))
+        if unknown or dataset.parts.isna().any(axis=None):
+            raise DataError(f"dataset {name!r}: a part must be one of {PARTS}, not {unknown or 'missing'}")
+
+
+def _check_dtype(name: str, column: pd.Series[Any]) -> None:
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype):
+        if not all(isinstance(category, str) for category in dtype.categories):
+            raise DataError(f"dataset {name!r}: categories of {column.name!r} must be strings, not {dtype.categories}")
+    elif dtype != np.float64:
+        raise DataError(f"dataset {name!r}: column {column.name!r} must be float64 or category, not {dtype}")
+    elif np.isinf(column.to_numpy()).any():
+        raise DataError(f"dataset {name!r}: column {column.name!r} has infinite values: replace or remove them")

@@ -1,0 +1,20 @@
+"""Where the project reads and keeps things: the environment and paths, nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pooch
+
+
+def mirror() -> Path | None:
+    """A local copy of the paper's data files (HOPULAR_DATA), read instead of the network; None if not set."""
+    value = os.environ.get("HOPULAR_DATA")
+    return Path(value).expanduser() if value else None
+
+
+def cache_folder() -> Path:
+    """Downloads and parsed datasets (HOPULAR_CACHE; by default the user's cache folder). Safe to delete at any time."""
+    value = os.environ.get("HOPULAR_CACHE")
+    return Path(value).expanduser() if value else Path(pooch.os_cache("hopular"))
