@@ -1,0 +1,101 @@
+"""A web server on this machine whose answers a test scripts, path by path."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from time import sleep  # a test may replace time.sleep
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One answer. `cut` closes the connection after so many bytes of the body; `delay` is before its first byte."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: int | None = None
+    delay: float = 0.0
+    ranges: bool = False  # answer a Range header with the rest of the body
+    length: bool = True  # say Content-Length
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for, and how many bytes of body were sent."""
+
+    path: str
+    headers: dict[str, str]
+    sent: int
+
+
+class Server(ThreadingHTTPServer):
+    """Answers a path with its replies in turn, the last one again and again; any other path with 404."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.script: dict[str, list[Reply]] = {}
+        self.requests: list[Request] = []
+        self.lock = threading.Lock()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+    def answer(self, path: str, *replies: Reply) -> str:
+        """Set the replies for a path and return its URL."""
+        self.script[path] = list(replies)
+        return self.url + path
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that hangs up is part of the tests: print nothing."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        with self.server.lock:
+            replies = self.server.script.get(self.path, [Reply(status=404)])
+            reply = replies.pop(0) if len(replies) > 1 else replies[0]
+        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        start = int(asked[1]) if asked and reply.ranges else 0
+        body = reply.body[start:]
+        sent = body[: reply.cut]
+        with self.server.lock:
+            self.server.requests.append(Request(self.path, dict(self.headers), len(sent)))
+        if start:
+            status = 206 if body else 416
+            span = f"{start}-{len(reply.body) - 1}" if body else "*"
+            headers = {"Content-Range": f"bytes {span}/{len(reply.body)}"}
+        else:
+            status, headers = reply.status, {}
+        if reply.length:
+            headers["Content-Length"] = str(len(body))
+        self.send_response(status)
+        for name, value in (headers | reply.headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        sleep(reply.delay)
+        self.wfile.write(sent)
+
+    def log_message(self, *arguments: object) -> None:
+        """Print nothing."""
+
+
+@contextmanager
+def serve() -> Iterator[Server]:
+    """A running server; it is closed at the end."""
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
