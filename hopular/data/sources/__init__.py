@@ -1,0 +1,1 @@
+"""Where datasets come from: one module per source, each with `load`."""
