@@ -1,0 +1,187 @@
+"""A person's own data file, from a path or an http(s) address, with what its sidecar says of it."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pandas as pd
+
+from hopular import settings
+from hopular.data.cache import cache_key, cached
+from hopular.data.dataset import Dataset
+from hopular.data.download import fetch
+from hopular.data.errors import DataError, nearest
+from hopular.data.formats import SUFFIXES, is_data_file, read_table, stem
+from hopular.data.kinds import Array, convert, convert_target, missing_target
+from hopular.data.protocol import Protocol
+from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
+
+VERSION = 1  # of the way from a file to a dataset; another one leaves older cache entries unused
+PARTS = {
+    "train": ("train", "training", "learn"),
+    "valid": ("valid", "validation", "val", "dev"),
+    "test": ("test", "testing", "holdout"),
+    "unused": ("unused",),
+}
+
+
+def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | None = None) -> Dataset:
+    """The dataset in a file. `target` goes before that of the sidecar, `sidecar` before the one beside the file.
+
+    A file at an address is downloaded once and kept: delete it in the cache folder to get it anew. The columns that
+    give split, groups and time are no features unless the sidecar gives their kind.
+    """
+    path, name, source = _locate(reference)
+    if sidecar is None:
+        beside = sidecar_of(path)
+        sidecar = read_sidecar(beside) if beside.is_file() else Sidecar()
+    told = replace(sidecar, target=target or sidecar.target)
+    try:
+        with path.open("rb") as file:
+            content = hashlib.file_digest(file, "sha256").digest()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    key = cache_key(f"file {VERSION}", path.name.removeprefix(stem(path)).lower(), content, repr(told))
+    dataset = cached(key, lambda: _build(path, name, source, told))
+    if (dataset.name, dataset.source) == (name, source):
+        return dataset
+    return replace(dataset, name=name, source=source)  # the same content was read under another name
+
+
+def _locate(reference: str | Path) -> tuple[Path, str, str]:
+    """The file on this machine, the name of its dataset, and where it comes from in words."""
+    if isinstance(reference, str) and reference.lower().startswith(("http://", "https://")):
+        address = urlsplit(reference)
+        source = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()  # without a password
+        file = Path(unquote(address.path)).name
+        if not is_data_file(Path(file)):
+            raise DataError(
+                f"{source} does not end in the name of a data file: it must have one of the suffixes "
+                f"{', '.join(SUFFIXES)}, perhaps compressed"
+            )
+        digest = hashlib.sha256(reference.encode()).hexdigest()[:16]
+        path = fetch(reference, settings.cache_folder() / "downloads" / f"{digest}-{file}")
+        return path, stem(Path(file)), source
+    path = Path(reference).expanduser()
+    if path.is_dir():
+        raise DataError(f"{path} is a folder: name one of the data files in it")
+    if not path.is_file():
+        beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
+        raise DataError(f"there is no file {path}.{nearest(path.name, beside)}")
+    return path, stem(path), str(path)
+
+
+def _build(path: Path, name: str, source: str, sidecar: Sidecar) -> Dataset:
+    try:
+        raw = read_table(path)
+        target = _checked_target(raw, sidecar)
+        raw, coded = _without_codes(raw, sidecar.missing)
+        kept, unlabelled = _labelled(raw[target], sidecar)
+        aside = {target, *sidecar.drop, *({sidecar.split, sidecar.groups, sidecar.time} - set(sidecar.kinds))}
+        features = raw[[column for column in raw.columns if column not in aside]]
+        X, converted = convert(features, {c: kind for c, kind in sidecar.kinds.items() if c not in aside})
+        y, task, guessed = convert_target(raw.loc[kept, target], sidecar.task)
+        extras = {key: _rows(value, kept) for key, value in _extras(raw, kept, sidecar).items()}
+    except DataError as error:
+        raise DataError(str(error) if str(path) in str(error) else f"{source}: {error}") from error
+    protocol = sidecar.protocol or Protocol(scheme="fixed" if sidecar.split else "kfold")
+    notes = (*coded, *unlabelled, *converted, *guessed)
+    return Dataset(name, _rows(X, kept), _rows(y), task, source, notes=notes, protocol=protocol, **extras)
+
+
+def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
+    """The target, once it and every other column that the sidecar names is found to be there."""
+    columns = [str(column) for column in raw.columns]
+    listed = ", ".join(columns[:50]) + (f" and {len(columns) - 50} more" if len(columns) > 50 else "")
+    uses = [("target", sidecar.target), ("split", sidecar.split), ("groups", sidecar.groups), ("time", sidecar.time)]
+    named = [*uses, *(("drop", column) for column in sidecar.drop), *(("kinds", column) for column in sidecar.kinds)]
+    for key, column in named:
+        if column is not None and column not in columns:
+            raise DataError(
+                f"{key} names a column {column!r} that is not there.{nearest(column, columns)} It has {listed}"
+            )
+        if column is not None and column == sidecar.target and key not in ("target", "kinds"):
+            raise DataError(f"column {column!r} cannot be the target and in {key} at once")
+    if sidecar.target is None:
+        raise DataError(
+            f'which column is to be predicted? Say target=... or write a file with target = "..." beside it, '
+            f"with the same name and the suffix .toml. It has the columns {listed}"
+        )
+    return sidecar.target
+
+
+def _without_codes(raw: pd.DataFrame, codes: tuple[str | int | float, ...]) -> tuple[pd.DataFrame, list[str]]:
+    """The table with NaN for the codes: a number in any notation, or text without regard to whitespace around it."""
+    if not codes:
+        return raw, []
+    texts = {str(code).strip() for code in codes}
+    numbers = set(pd.to_numeric(pd.Series(list(texts), dtype=object), errors="coerce").dropna())
+    columns, count = {}, 0
+    for name, column in raw.items():
+        coded = column.isin(numbers) if pd.api.types.is_numeric_dtype(column.dtype) else column.isin(texts)
+        if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
+            text = column.astype("str").str.strip()
+            coded |= text.isin(texts) | pd.to_numeric(text, errors="coerce").isin(numbers)
+        count += int(coded.sum())
+        columns[name] = column.mask(coded) if coded.any() else column
+    return pd.DataFrame(columns), [f"{count} values are missing by the codes {', '.join(map(str, codes))}"]
+
+
+def _labelled(column: pd.Series[Any], sidecar: Sidecar) -> tuple[Array, list[str]]:
+    """Where the target is known, and a note. By default the other rows are dropped if they are fewer than half."""
+    missing = missing_target(column, sidecar.task)
+    count, rows, may_drop = int(missing.sum()), len(column), sidecar.drop_missing_target
+    said = f"target {column.name!r} is missing in {count} of {rows} rows"
+    if count == rows:
+        raise DataError(f"{said}: choose another one")
+    if count and (may_drop is False or (may_drop is None and 2 * count >= rows)):
+        raise DataError(f"{said}: drop_missing_target = true in the sidecar leaves them out")
+    return ~missing, [f"{count} of {rows} rows are left out, their target is missing"] if count else []
+
+
+def _rows(value: Any, kept: Array | None = None) -> Any:
+    """A table or column at the rows to keep, numbered anew, without the categories that are gone with the others."""
+    if kept is not None and not kept.all():
+        value = value[kept]
+        for column in value if isinstance(value, pd.DataFrame) else ():
+            if isinstance(value[column].dtype, pd.CategoricalDtype):
+                value[column] = value[column].cat.remove_unused_categories()
+    return value.reset_index(drop=True)
+
+
+def _extras(raw: pd.DataFrame, kept: Array, sidecar: Sidecar) -> dict[str, Any]:
+    """Parts, groups and time of all rows; rows that are not kept need no part."""
+    extras: dict[str, Any] = {}
+    if sidecar.split:
+        extras["parts"] = _parts(raw[sidecar.split], kept).to_frame()
+    if sidecar.groups:
+        extras["groups"] = _converted(raw, sidecar.groups, "categorical")
+    if sidecar.time:
+        try:
+            extras["time"] = _converted(raw, sidecar.time, "continuous")
+        except DataError:  # not a number, so it must be a date
+            extras["time"] = _converted(raw, sidecar.time, "date")
+    return extras
+
+
+def _converted(raw: pd.DataFrame, column: str, kind: str) -> pd.Series[Any]:
+    converted, _ = convert(raw[[column]], {column: kind})
+    if column not in converted:
+        raise DataError(f"column {column!r} has no value in any row")
+    return converted[column]
+
+
+def _parts(column: pd.Series[Any], kept: Array) -> pd.Series[Any]:
+    known = {word: part for part, words in PARTS.items() for word in words}
+    parts = column.astype("str").str.strip().str.lower().map(known)
+    if (unknown := parts.isna().to_numpy() & kept).any():
+        row = int(unknown.argmax())
+        raise DataError(
+            f"split column {column.name!r} says {column.iloc[row]!r} in data row {row + 1}: "
+            f"it must be one of {', '.join(known)}"
+        )
+    return parts

@@ -1,0 +1,36 @@
+"""A folder of data files: each one is a dataset named by its file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hopular.data.dataset import Dataset
+from hopular.data.errors import DataError, nearest
+from hopular.data.formats import SUFFIXES, is_data_file, stem
+from hopular.data.sources import file
+
+
+def files(folder: Path) -> list[Path]:
+    """Every data file in a folder, sorted by name: not those in folders inside it, nor hidden ones and sidecars."""
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    found = (path for path in folder.iterdir() if is_data_file(path) and not path.name.startswith((".", "~$")))
+    paths = sorted(path for path in found if path.is_file())
+    if not paths:
+        raise DataError(f"{folder} holds no data file: one has a suffix of {', '.join(SUFFIXES)}, perhaps compressed")
+    return paths
+
+
+def load(folder: Path, name: str) -> Dataset:
+    """The dataset of one file in a folder, by its name with or without suffix."""
+    paths = files(folder)
+    found = [path for path in paths if name == path.name] or [path for path in paths if name == stem(path)]
+    if not found:
+        stems = [stem(path) for path in paths]
+        raise DataError(f"{folder} holds no dataset {name!r}, but {', '.join(stems)}.{nearest(name, stems)}")
+    if len(found) > 1:
+        raise DataError(
+            f"{folder} holds more than one {name!r}: {', '.join(path.name for path in found)}. Add the suffix"
+        )
+    return file.load(found[0])

@@ -1,0 +1,67 @@
+"""Any dataset of OpenML by its id, through scikit-learn."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+from urllib.error import HTTPError, URLError
+
+import pandas as pd
+from sklearn.datasets import fetch_openml
+
+from hopular import settings
+from hopular.data.cache import cache_key, cached
+from hopular.data.dataset import Dataset
+from hopular.data.errors import DataError
+from hopular.data.kinds import convert, convert_target
+
+VERSION = "1"  # of what this module makes of an answer
+RETRIES, DELAY = 3, 1.0  # of the download, and seconds between them
+PATTERN = re.compile(r"openml:(\d+)", re.IGNORECASE)
+
+
+def load(name: str) -> Dataset:
+    """The dataset `openml:ID`, with its default target; downloads once."""
+    match = PATTERN.fullmatch(name.strip())
+    if match is None:
+        raise DataError(f"a dataset of OpenML is called openml:ID with a number, such as openml:31, not {name!r}")
+    number = int(match[1])
+    return cached(cache_key("openml", VERSION, str(number)), lambda: _build(number))
+
+
+def _build(number: int) -> Dataset:
+    content = _fetch(number)
+    if content.target is None or isinstance(content.target, pd.DataFrame):
+        found = "none" if content.target is None else f"{content.target.shape[1]}"
+        raise DataError(f"openml:{number} has {found} default targets: save it as a file and name the target yourself")
+    X, notes = convert(content.data)
+    known = content.target.notna()
+    y, task, target_notes = convert_target(content.target[known].reset_index(drop=True), None)
+    if not known.all():
+        X = X[known].reset_index(drop=True)
+        notes.append(f"{int((~known).sum())} rows without a target were dropped")
+    details = content.details
+    name = f"openml:{number}"
+    source = f"OpenML {number}, {details['name']} version {details['version']}"
+    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes))
+
+
+def _fetch(number: int) -> Any:
+    """scikit-learn's answer, with an error that says what to do."""
+    folder = settings.cache_folder() / "openml"
+    try:
+        # The parser "pandas" is faster but fails on a nominal attribute of TRUE and FALSE.
+        return fetch_openml(
+            data_id=number, as_frame=True, parser="liac-arff", data_home=folder, n_retries=RETRIES, delay=DELAY
+        )
+    except HTTPError as error:
+        raise DataError(
+            f"OpenML answered {error.code} for dataset {number}: look it up at https://www.openml.org/d/{number}"
+        ) from error
+    except (URLError, TimeoutError, ConnectionError) as error:
+        raise DataError(
+            f"OpenML cannot be reached for dataset {number} ({error}). Connect to the network and try again; once "
+            f"downloaded it is read from {folder} without a network."
+        ) from error
+    except ValueError as error:
+        raise DataError(f"openml:{number} cannot be used: {error}") from error

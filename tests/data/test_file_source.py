@@ -1,0 +1,366 @@
+"""A person's own file becomes a dataset: what its sidecar does, what is kept in the cache, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hopular.data.errors import DataError
+from hopular.data.protocol import Protocol
+from hopular.data.sidecar import Sidecar
+from hopular.data.sources import file
+from hopular.data.splits import make_splits
+from tests.data.loopback import Reply, serve
+
+ROWS = 30
+TABLE = pd.DataFrame(
+    {
+        "id": range(ROWS),
+        "size": [i / 7 for i in range(ROWS)],
+        "colour": ["red", "green", "blue"] * 10,
+        "who": [f"p{i % 6}" for i in range(ROWS)],
+        "day": [str(datetime.date(2020, 1, 1) + datetime.timedelta(i)) for i in range(ROWS)],
+        "part": ["training", "dev", "Test"] * 10,
+        "label": ["yes", "no"] * 15,
+    }
+)
+
+
+@pytest.fixture
+def wine(tmp_path: Path, cache: Path) -> Path:
+    path = tmp_path / "wine.csv"
+    TABLE.to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The files that were read rather than taken from the cache."""
+    read: list[Path] = []
+    real = file.read_table
+    monkeypatch.setattr(file, "read_table", lambda path: (read.append(path), real(path))[1])
+    return read
+
+
+def message(*arguments, **options) -> str:
+    with pytest.raises(DataError) as error:
+        file.load(*arguments, **options)
+    return str(error.value)
+
+
+# ------------------------------------------------------------------------------------------------------------- loading
+
+
+def test_a_file_becomes_a_dataset(wine):
+    dataset = file.load(wine, target="label")
+    assert (dataset.name, dataset.source, dataset.task) == ("wine", str(wine), "classification")
+    assert dataset.kinds == {
+        "size": "continuous",
+        "colour": "categorical",
+        "who": "categorical",
+        "day": "continuous",
+        "part": "categorical",
+    }
+    assert dataset.classes == ["no", "yes"]
+    assert dataset.notes == (
+        "left out, looks like an id (give its kind to keep it): id",
+        "text read as dates (ISO8601): day",
+    )
+    assert dataset.protocol == Protocol()
+    assert dataset.parts is None
+    assert dataset.groups is None
+    assert dataset.time is None
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "tsv", "parquet", "feather"])
+def test_every_format_gives_the_same_dataset(tmp_path, cache, suffix):
+    path = tmp_path / f"wine.{suffix}"
+    if "sv" in suffix:
+        TABLE.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    else:
+        getattr(TABLE, f"to_{suffix}")(path)
+    dataset = file.load(path, "label")
+    assert dataset.name == "wine"
+    TABLE.to_csv(tmp_path / "plain.csv", index=False)
+    assert dataset.fingerprint == file.load(tmp_path / "plain.csv", "label").fingerprint
+
+
+def test_the_sidecar_beside_the_file_is_applied(wine):
+    wine.with_suffix(".toml").write_text(
+        'target = "size"\ndrop = ["id", "label"]\nsplit = "part"\ngroups = "who"\ntime = "day"\n'
+        '[kinds]\ncolour = "drop"\nday = "date"\n'
+    )
+    dataset = file.load(str(wine))
+    assert dataset.task == "regression"
+    assert list(dataset.X) == ["day"], "time is a feature since its kind is given; split and groups are none"
+    assert dataset.y.name == "size"
+    assert list(dataset.parts["part"][:3]) == ["train", "valid", "test"]
+    assert list(dataset.groups[:7]) == ["p0", "p1", "p2", "p3", "p4", "p5", "p0"]
+    assert dataset.time.dtype == np.float64
+    assert list(np.diff(dataset.time)) == [86_400.0] * (ROWS - 1)
+    assert dataset.protocol == Protocol("fixed")
+    assert len(make_splits(dataset)[0].test) == 10
+
+
+def test_a_given_target_and_sidecar_go_first(wine):
+    wine.with_suffix(".toml").write_text('target = "size"\nkinds.id = "continuous"')
+    assert file.load(wine).y.name == "size"
+    assert file.load(wine, "label").y.name == "label"
+    assert "id" in file.load(wine, "label").X
+    assert "id" not in file.load(wine, sidecar=Sidecar(target="label")).X
+    assert file.load(wine, "size", Sidecar(target="label")).y.name == "size"
+
+
+def test_a_sidecar_without_protocol_but_with_split_means_fixed(wine):
+    assert file.load(wine, "label", Sidecar(split="part")).protocol == Protocol("fixed")
+    holdout = Protocol("holdout")
+    assert file.load(wine, "label", Sidecar(split="part", protocol=holdout)).protocol == holdout
+
+
+def test_the_kind_of_a_column_that_is_then_the_target_is_no_matter(wine):
+    assert file.load(wine, "label", Sidecar(kinds={"label": "continuous"})).task == "classification"
+
+
+def test_time_may_be_a_number(wine):
+    assert list(file.load(wine, "label", Sidecar(time="id")).time[:3]) == [0.0, 1.0, 2.0]
+
+
+# ------------------------------------------------------------------------------------------------------ missing values
+
+
+def test_codes_for_missing_values(tmp_path, cache):
+    path = tmp_path / "codes.csv"
+    path.write_text("a,b,c,y\n" + "-9,x,1.5,u\n3, n.a.,-9.0,v\n4,-9,2.5,n.a.\n" * 20)
+    dataset = file.load(path, "y", Sidecar(missing=("n.a.", -9), kinds={"a": "continuous"}))
+    assert dataset.X.isna().sum().to_dict() == {"a": 20, "b": 20, "c": 20}
+    assert len(dataset) == 40
+    assert dataset.classes == ["u", "v"]
+    assert dataset.notes[:2] == (
+        "100 values are missing by the codes n.a., -9",
+        "20 of 60 rows are left out, their target is missing",
+    )
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint8", "float32", "Int64", "int64[pyarrow]", "str", "category", object])
+def test_codes_are_found_whatever_the_type(tmp_path, cache, dtype):
+    column = pd.Series([9, 1, 2, 3, 4, 5, 6, 7, 8, 10] * 3)
+    values = column.astype("str").astype(dtype) if dtype in ("str", "category", object) else column.astype(dtype)
+    path = tmp_path / "codes.parquet"
+    pd.DataFrame({"a": values, "y": [1.5, 2.5] * 15}).to_parquet(path)
+    assert file.load(path, "y", Sidecar(missing=(9,), kinds={"a": "continuous"})).X["a"].isna().sum() == 3
+
+
+def test_rows_without_target_are_dropped_if_they_are_few(wine):
+    table = TABLE.copy()
+    table.loc[[3, 7], "label"] = None
+    table.loc[3, ["part", "colour"]] = [None, "violet"]
+    table.to_csv(wine, index=False)
+    dataset = file.load(wine, "label", Sidecar(split="part", groups="who", time="day"))
+    assert len(dataset) == len(dataset.parts) == len(dataset.groups) == len(dataset.time) == ROWS - 2
+    assert list(dataset.X.index) == list(dataset.y.index) == list(range(ROWS - 2))
+    assert "violet" not in dataset.X["colour"].cat.categories
+    assert "id" not in dataset.X, "rows are numbered in the file, whichever are dropped"
+    assert dataset.notes[0] == "2 of 30 rows are left out, their target is missing"
+
+
+def test_rows_without_target_are_refused_if_they_are_many_or_not_wanted(wine):
+    table = TABLE.copy()
+    table.loc[:14, "label"] = None
+    table.to_csv(wine, index=False)
+    many = (
+        f"{wine}: target 'label' is missing in 15 of 30 rows: drop_missing_target = true in the sidecar leaves them out"
+    )
+    assert message(wine, "label") == many
+    assert len(file.load(wine, "label", Sidecar(drop_missing_target=True))) == 15
+    table.loc[1:, "label"] = "yes"
+    table.to_csv(wine, index=False)
+    assert "missing in 1 of 30 rows" in message(wine, "label", Sidecar(drop_missing_target=False))
+    table["label"] = None
+    table.to_csv(wine, index=False)
+    gone = message(wine, "label", Sidecar(drop_missing_target=True))
+    assert gone == f"{wine}: target 'label' is missing in 30 of 30 rows: choose another one"
+
+
+# -------------------------------------------------------------------------------------------------------------- caching
+
+
+def test_a_file_is_read_once(wine, builds, cache):
+    first, again = file.load(wine, "label"), file.load(wine, "label")
+    assert len(builds) == 1
+    assert again.fingerprint == first.fingerprint
+    assert again.notes == first.notes
+    pd.testing.assert_frame_equal(again.X, first.X)
+    pd.testing.assert_series_equal(again.y, first.y)
+    assert list((cache / "datasets").iterdir())
+
+
+def test_extras_survive_the_cache(wine, builds):
+    sidecar = Sidecar(split="part", groups="who", time="day")
+    first, again = file.load(wine, "label", sidecar), file.load(wine, "label", sidecar)
+    assert len(builds) == 1
+    assert list(again.parts["part"]) == list(first.parts["part"])
+    assert list(again.groups) == list(first.groups)
+    assert list(again.time) == list(first.time)
+
+
+def test_what_changes_the_dataset_makes_a_new_entry(wine, builds):
+    file.load(wine, "label")
+    file.load(wine, "size")
+    file.load(wine, "label", Sidecar(drop=("id",)))
+    wine.with_suffix(".toml").write_text('kinds.id = "continuous"')
+    file.load(wine, "label")
+    TABLE.assign(size=1.5 * TABLE["size"]).to_csv(wine, index=False)
+    file.load(wine, "label")
+    assert len(builds) == 5
+
+
+def test_a_renamed_file_is_not_read_again_but_named_anew(wine, builds):
+    file.load(wine, "label")
+    path = wine.rename(wine.with_name("beer.csv"))
+    dataset = file.load(path, "label")
+    assert len(builds) == 1
+    assert (dataset.name, dataset.source) == ("beer", str(path))
+
+
+def test_the_same_bytes_under_another_suffix_are_read_anew(tmp_path, cache, builds):
+    for name in ("a.csv", "a.txt"):
+        (tmp_path / name).write_text(TABLE.to_csv(index=False))
+        file.load(tmp_path / name, "label")
+    assert len(builds) == 2
+
+
+# ------------------------------------------------------------------------------------------------------------ addresses
+
+
+def test_an_address_is_downloaded_once(cache):
+    with serve() as server:
+        url = server.answer("/some%20where/wine%201.csv?v=2", Reply(TABLE.to_csv(index=False).encode()))
+        for _ in range(2):
+            dataset = file.load(url, "label")
+        assert len(server.requests) == 1
+    assert (dataset.name, dataset.source) == ("wine 1", url)
+    (kept,) = (cache / "downloads").glob("*.csv")
+    assert kept.name.endswith("-wine 1.csv")
+
+
+def test_passwords_in_an_address_are_not_repeated(cache):
+    with serve() as server:
+        url = server.answer("/wine.csv", Reply(TABLE.to_csv(index=False).encode()))
+        dataset = file.load(url.replace("://", "://me:secret@"), "label")
+    assert dataset.source == url
+
+
+def test_an_address_must_name_a_data_file(cache):
+    assert message("https://example.org/download?id=3", "label") == (
+        "https://example.org/download?id=3 does not end in the name of a data file: it must have one of the suffixes "
+        + ", ".join(file.SUFFIXES)
+        + ", perhaps compressed"
+    )
+
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+COLUMNS = "id, size, colour, who, day, part, label"
+
+
+def test_without_a_target_the_columns_are_listed(wine):
+    assert message(wine) == (
+        f'{wine}: which column is to be predicted? Say target=... or write a file with target = "..." beside it, with '
+        f"the same name and the suffix .toml. It has the columns {COLUMNS}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "sidecar", "expected"),
+    [
+        (
+            "lable",
+            Sidecar(),
+            f"target names a column 'lable' that is not there. Did you mean 'label'? It has {COLUMNS}",
+        ),
+        ("label", Sidecar(drop=("siz",)), "drop names a column 'siz' that is not there. Did you mean 'size'?"),
+        ("label", Sidecar(groups="whom"), "groups names a column 'whom' that is not there. Did you mean 'who'?"),
+        ("label", Sidecar(time="days"), "time names a column 'days' that is not there. Did you mean 'day'?"),
+        ("label", Sidecar(split="parts"), "split names a column 'parts' that is not there. Did you mean 'part'?"),
+        ("label", Sidecar(kinds={"sise": "id"}), "kinds names a column 'sise' that is not there. Did you mean 'size'?"),
+        ("label", Sidecar(drop=("label",)), "column 'label' cannot be the target and in drop at once"),
+        ("label", Sidecar(time="label"), "column 'label' cannot be the target and in time at once"),
+        ("label", Sidecar(task="regression"), "column 'label' cannot be continuous: 'yes' in data row 1 is no number"),
+        ("label", Sidecar(time="colour"), "column 'colour' cannot be date: 'red' in data row 1 is no date"),
+        (
+            "label",
+            Sidecar(split="colour"),
+            "split column 'colour' says 'red' in data row 1: it must be one of train, training, learn, valid, "
+            "validation, val, dev, test, testing, holdout, unused",
+        ),
+        (
+            "label",
+            Sidecar(kinds={"colour": "continuous"}),
+            "column 'colour' cannot be continuous: 'red' in data row 1 is no number",
+        ),
+    ],
+    ids=str,
+)
+def test_what_does_not_fit_the_table_is_refused(wine, target, sidecar, expected):
+    assert message(wine, target, sidecar).startswith(f"{wine}: {expected}")
+
+
+def test_the_row_of_an_error_is_that_of_the_file(wine):
+    table = TABLE.assign(label=["1.5", None, "2.5", "big"] + ["3.5"] * 26)
+    table.to_csv(wine, index=False)
+    assert "'big' in data row 4" in message(wine, "label", Sidecar(task="regression"))
+    table.assign(label=["1.5", None] + ["3.5"] * 28, part=["train"] * 3 + [None] * 27).to_csv(wine, index=False)
+    assert "says nan in data row 4" in message(wine, "label", Sidecar(split="part"))
+
+
+def test_one_class_is_refused(wine):
+    TABLE.assign(label="yes").to_csv(wine, index=False)
+    assert message(wine, "label") == "dataset 'wine': target 'label' has one value only, 'yes': nothing to predict"
+
+
+def test_a_table_without_features_is_refused(wine):
+    TABLE[["id", "label"]].to_csv(wine, index=False)
+    assert message(wine, "label").startswith("dataset 'wine' has no feature beside its target 'label'")
+
+
+def test_groups_and_time_without_values_are_refused(wine):
+    TABLE.assign(who=None, day=None).to_csv(wine, index=False)
+    assert message(wine, "label", Sidecar(groups="who")) == f"{wine}: column 'who' has no value in any row"
+    assert message(wine, "label", Sidecar(time="day")) == f"{wine}: column 'day' has no value in any row"
+
+
+def test_a_table_without_rows_is_refused(wine):
+    TABLE[:0].to_csv(wine, index=False)
+    assert message(wine, "label") == f"{wine} has column names but no rows"
+
+
+def test_an_absent_file_gets_the_nearest(wine, tmp_path):
+    absent = tmp_path / "wind.csv"
+    assert message(absent, "label") == f"there is no file {absent}. Did you mean 'wine.csv'?"
+    nowhere = tmp_path / "no" / "where.csv"
+    assert message(nowhere, "label") == f"there is no file {nowhere}."
+    assert message(tmp_path, "label") == f"{tmp_path} is a folder: name one of the data files in it"
+
+
+def test_an_unreadable_file_is_refused(wine, monkeypatch):
+    def refuse(*arguments):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert message(wine, "label") == f"{wine} cannot be read: Permission denied"
+
+
+def test_a_wrong_sidecar_is_refused_even_if_the_rows_are_cached(wine):
+    file.load(wine, "label")
+    wine.with_suffix(".toml").write_text("nonsense = 1")
+    assert "unknown key 'nonsense'" in message(wine, "label")
+
+
+def test_errors_are_not_cached(wine, builds):
+    for _ in range(2):
+        message(wine, "lable")
+    assert len(builds) == 2
