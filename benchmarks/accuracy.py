@@ -18,10 +18,11 @@ from typing import Any
 import pandas as pd
 import torch
 
-from benchmarks.uci import DATASETS, load_fold
 from hopular import HopularClassifier
+from hopular.data import load, make_splits
 from hopular.model.training import Progress
 
+DATASETS = ("glass", "statlog-heart", "haberman", "ecoli", "vertebral-column3", "breast-cancer")
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 RECIPES = {
     "paper, 2,000 epochs": {"recipe": "paper", "max_epochs": 2_000},
@@ -63,17 +64,19 @@ def run(label: str, settings: dict[str, Any], dataset: str, fold: int) -> list[d
     """
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)
-    data = load_fold(dataset, fold)
-    model = HopularClassifier(categorical_features=data.categorical, random_state=0, **settings)
+    data = load(dataset)
+    split = make_splits(data)[fold]
+    train, valid, test = ((data.X.iloc[rows], data.y.iloc[rows]) for rows in (split.train, split.valid, split.test))
+    model = HopularClassifier(random_state=0, **settings)
     start = time.perf_counter()
     lowest = LowestLoss()
-    model.fit(*data.train, eval_set=data.valid, hooks=[lowest])
+    model.fit(*train, eval_set=valid, hooks=[lowest])
     result = {"dataset": dataset, "fold": fold, "seconds": time.perf_counter() - start}
-    results = [{"setting": label, "accuracy": model.score(*data.test), **result}]
+    results = [{"setting": label, "accuracy": model.score(*test), **result}]
     if settings.get("recipe") == "paper":
         model.network_.load_state_dict(lowest.state)
         model._set_network(model.network_, model.rows_)
-        results.append({"setting": f"{label}, {BY_LOSS}", "accuracy": model.score(*data.test), **result})
+        results.append({"setting": f"{label}, {BY_LOSS}", "accuracy": model.score(*test), **result})
     return results
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from benchmarks.accuracy import OPTIONS, markdown
+from benchmarks.accuracy import DATASETS, OPTIONS, markdown
 from benchmarks.floor import Shape, floor_step
 from benchmarks.step import compare, training_step
-from benchmarks.uci import DATASETS
 
 
 @pytest.mark.parametrize("values", ["tied", "separate"])

@@ -45,7 +45,7 @@ def fetch(
     A broken download is resumed, by a later call only if the checksum is given: it alone tells that the parts fit.
     """
     if url.partition("://")[0].lower() not in ("http", "https"):
-        raise DataError(f"cannot download {url}: only http:// and https:// addresses are supported")
+        raise DataError(f"cannot download {_public(url)}: only http:// and https:// addresses are supported")
     try:
         if _is_good(path, sha256):
             return path
@@ -56,8 +56,13 @@ def fetch(
                 _download_checked(url, part, sha256, max_bytes, show)
                 os.replace(part, path)
     except OSError as error:
-        raise DataError(f"cannot store {url}: {error}. Check the disk, or set HOPULAR_CACHE elsewhere.") from error
+        raise DataError(f"cannot store {_public(url)}: {error}. Check the disk, or set HOPULAR_CACHE elsewhere.") from error
     return path
+
+
+def _public(url: str) -> str:
+    """The address without a user's name and password, for messages."""
+    return re.sub(r"//[^/?#]*@", "//", url)
 
 
 def _is_good(path: Path, sha256: str | None) -> bool:
@@ -72,7 +77,7 @@ def _download_checked(url: str, part: Path, sha256: str | None, max_bytes: int, 
         if sha256 is None or (got := pooch.file_hash(str(part))) == sha256.lower():
             return
         os.truncate(part, 0)
-    raise DataError(f"cannot download {url}: checksum {got}, expected {sha256} (attempts: {attempts}). {REMEDY}")
+    raise DataError(f"cannot download {_public(url)}: checksum {got}, expected {sha256} (attempts: {attempts}). {REMEDY}")
 
 
 def _download(url: str, part: Path, *, resume: bool, max_bytes: int, show: bool) -> int:
@@ -90,7 +95,7 @@ def _download(url: str, part: Path, *, resume: bool, max_bytes: int, show: bool)
             if failure.restart:
                 os.truncate(part, 0)
             if failure.final or attempt == ATTEMPTS:
-                raise DataError(f"cannot download {url}: {failure} (attempts: {attempt}). {REMEDY}") from failure
+                raise DataError(f"cannot download {_public(url)}: {failure} (attempts: {attempt}). {REMEDY}") from failure
             time.sleep(min(max(BACKOFF * 2 ** (attempt - 1), failure.wait), LONGEST_WAIT))
     raise ValueError(f"ATTEMPTS is {ATTEMPTS}")
 

@@ -357,3 +357,10 @@ def test_interrupt_keeps_the_part(server, path, monkeypatch):
     assert files(path) == ["table.csv.part"]
     fetch(url, path, SHA)
     assert ranges(server) == [None, f"bytes={HALF}-"]
+
+
+def test_a_password_in_the_address_is_not_shown(server, path):
+    secret = server.url.replace("//", "//user:secret@") + "/none.csv"
+    with pytest.raises(DataError, match="/none.csv: status 404") as caught:
+        fetch(secret, path)
+    assert "secret" not in str(caught.value)

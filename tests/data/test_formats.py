@@ -19,7 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hopular.data.errors import DataError
-from hopular.data.formats import HEAD, is_data_file, read_table, stem
+from hopular.data.formats import is_data_file, read_table, stem
+from hopular.data.text import HEAD
 
 FRAME = pd.DataFrame({"n": [1, 2, 3], "x": [0.5, np.nan, 2.5], "s": ["a", "b, c", None], "b": [True, False, True]})
 OPENML = (
@@ -342,6 +343,11 @@ def test_an_open_quote_names_the_line(tmp_path):
     refused(tmp_path, 'a,b\n1,2\n3,"x\n' + "4,5\n" * HEAD, r't\.csv line 3 opens a quote \("\) that nothing closes')
 
 
+@pytest.mark.parametrize("text", ["1.0 2.0\n3.0  4\n", "a b c\n1 2 3\n4 5 6\n"])
+def test_numbers_between_blanks_are_refused(tmp_path, text):
+    refused(tmp_path, text, r"t\.dat has its numbers separated by blanks, which is not supported: put commas", "t.dat")
+
+
 def test_one_endless_field_is_no_table(tmp_path):
     refused(tmp_path, "x" * 200_000, r"t\.csv is not a table \(field larger than field limit.*quote that is not closed")
 
@@ -586,14 +592,14 @@ def check_round_trip(folder, frame, dialect, encoding, quoting):
     pd.testing.assert_frame_equal(read_table(path), frame, check_exact=True)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(frame=frames(LETTERS), dialect=DIALECTS, encoding=ENCODINGS.filter(lambda e: e != "cp1252"), quoting=QUOTING)
 def test_frames_survive_any_dialect(tmp_path, frame, dialect, encoding, quoting):
     check_round_trip(tmp_path, frame, dialect, encoding, quoting)
 
 
 # Letters beyond ASCII stand apart here, as in Western languages: three side by side are taken for another script.
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(frame=frames(st.builds("{}n".format, LATIN)), dialect=DIALECTS, encoding=ENCODINGS, quoting=QUOTING)
 def test_western_frames_survive_cp1252_too(tmp_path, frame, dialect, encoding, quoting):
     check_round_trip(tmp_path, frame, dialect, encoding, quoting)
