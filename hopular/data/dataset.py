@@ -100,8 +100,7 @@ def _check(dataset: Dataset) -> None:
     if not X.columns.is_unique:
         twice = sorted({str(c) for c in X.columns[X.columns.duplicated()]})
         raise DataError(f"dataset {name!r} has more than one column named {', '.join(twice)}: rename them")
-    for column in (X[c] for c in X.columns):
-        _check_dtype(name, column)
+    _check_dtypes(name, X)
     if y.isna().any():
         raise DataError(f"dataset {name!r}: target {y.name!r} is missing in {int(y.isna().sum())} rows: drop them")
     is_category = isinstance(y.dtype, pd.CategoricalDtype)
@@ -119,12 +118,15 @@ def _check(dataset: Dataset) -> None:
             raise DataError(f"dataset {name!r}: a part must be one of {PARTS}, not {unknown or 'missing'}")
 
 
-def _check_dtype(name: str, column: pd.Series[Any]) -> None:
-    dtype = column.dtype
-    if isinstance(dtype, pd.CategoricalDtype):
-        if not all(isinstance(category, str) for category in dtype.categories):
-            raise DataError(f"dataset {name!r}: categories of {column.name!r} must be strings, not {dtype.categories}")
-    elif dtype != np.float64:
-        raise DataError(f"dataset {name!r}: column {column.name!r} must be float64 or category, not {dtype}")
-    elif np.isinf(column.to_numpy()).any():
-        raise DataError(f"dataset {name!r}: column {column.name!r} has infinite values: replace or remove them")
+def _check_dtypes(name: str, X: pd.DataFrame) -> None:
+    for column, dtype in X.dtypes.items():
+        if isinstance(dtype, pd.CategoricalDtype):
+            if not all(isinstance(category, str) for category in dtype.categories):
+                raise DataError(f"dataset {name!r}: categories of {column!r} must be strings, not {dtype.categories}")
+        elif dtype != np.float64:
+            raise DataError(f"dataset {name!r}: column {column!r} must be float64 or category, not {dtype}")
+    numbers = X.select_dtypes(np.float64)
+    infinite = np.isinf(numbers.to_numpy()).any(axis=0)
+    if infinite.any():
+        first = numbers.columns[infinite][0]
+        raise DataError(f"dataset {name!r}: column {first!r} has infinite values: replace or remove them")

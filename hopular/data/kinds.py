@@ -84,8 +84,14 @@ def convert(frame: pd.DataFrame, kinds: Mapping[str, str] = {}) -> tuple[pd.Data
     names = [str(name) for name in frame.columns]
     _check(names, kinds)
     notes: dict[str, list[str]] = {}
-    features = {}
+    features: dict[str, Any] = {}
+    plain = _plain(frame) - set(kinds)
+    if len(plain) == len(names):
+        return frame.set_axis(names, axis=1), []
     for place, name in enumerate(names):
+        if name in plain:
+            features[name] = frame[frame.columns[place]]
+            continue
         said: list[str] = []
         feature = _feature(name, frame.iloc[:, place], kinds.get(name), said.append)
         for what in said:
@@ -117,6 +123,13 @@ def missing_target(column: pd.Series[Any], task: str | None = None) -> Array:
     """Where `convert_target` would find the target missing; raises if it would refuse a value that is there."""
     raw = _read_target(column, task)
     return np.isnan(_numbers(str(column.name), raw)) if task == "regression" else raw.missing
+
+
+def _plain(frame: pd.DataFrame) -> set[str]:
+    """Columns of finite floats without a gap, about which there is nothing to decide: seen at once, for speed."""
+    numbers = frame.select_dtypes(np.float64)
+    whole = np.isfinite(numbers.to_numpy()).all(axis=0)
+    return {str(name) for name in numbers.columns[whole]} if len(frame) else set()
 
 
 def _check(names: list[str], kinds: Mapping[str, str]) -> None:

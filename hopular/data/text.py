@@ -270,7 +270,7 @@ def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None)
     """The rows by pandas. `declared` says of each column whether it is text, where the file itself says so."""
     stream = io.BytesIO(body.data)
     stream.seek(body.start)
-    missing: Any = list(MISSING)
+    missing: Any = list(MISSING) if _has_blank_fields(body.data, dialect.delimiter) else ["?"]  # each one costs time
     if declared is not None:
         missing = {name: ["?", ""] if text else ["?", "", "NaN", "nan"] for name, text in declared.items()}
     if next((found for _, found in _records(body, dialect) if found), 0) > len(body.names):
@@ -282,7 +282,7 @@ def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None)
             header=None,
             names=body.names,
             quotechar=dialect.quote,
-            escapechar=dialect.escape,
+            escapechar=dialect.escape if b"\\" in body.data else None,  # costs time
             decimal=dialect.decimal,
             skipinitialspace=dialect.spaced,  # costs time
             na_values=missing,
@@ -299,6 +299,13 @@ def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None)
     if len(body.names) > 1 and _may_be_short(body, dialect, frame.iloc[:, -1].isna().to_numpy()):
         _refuse_ragged(body, dialect)
     return frame
+
+
+def _has_blank_fields(data: bytes, delimiter: str) -> bool:
+    """Whether any field may be nothing but blanks: no field starts with one if not."""
+    blanks = [blank for blank in (b" ", b"\t") if blank != delimiter.encode() and blank in data]
+    starts = [edge + blank for blank in blanks for edge in (b"\n", delimiter.encode())]
+    return any(data.startswith(blank) for blank in blanks) or any(start in data for start in starts)
 
 
 def _may_be_short(body: Body, dialect: Dialect, missing: np.ndarray[Any, np.dtype[np.bool_]]) -> bool:

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+from pyarrow import csv
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
@@ -111,31 +113,28 @@ def _medium(entry: Entry) -> Dataset:
     content = read(entry.files[0])
     header = content[: content.index(b"\n")].decode().strip().replace('"', "").split(",")
     # The files come from ARFF: single quotes, '?' or a blank for a missing value, and a header of its own style.
-    frame = pd.read_csv(
-        BytesIO(content),
-        skiprows=1,
-        names=header,
-        quotechar="'",
-        escapechar="\\",
-        na_values=["?", " "],
-        keep_default_na=False,
-    )
+    frame = csv.read_csv(
+        pa.BufferReader(content),
+        csv.ReadOptions(skip_rows=1, column_names=header),
+        csv.ParseOptions(quote_char="'", escape_char="\\"),
+        csv.ConvertOptions(null_values=["?", " "], strings_can_be_null=True),
+    ).to_pandas()
     frame = _without_duplicates(frame.drop(columns=list(entry.drop)))
     y = frame.pop(entry.target)
     y = _strings(y) if entry.task == "classification" else y.astype(np.float64)
     for name in entry.categorical:
         frame[name] = _strings(frame[name])
-    whole = {name: np.float64 for name in frame.columns if frame[name].dtype == np.int64}
-    frame = frame.astype(whole)
+    whole = {str(name): np.float64 for name, dtype in frame.dtypes.items() if dtype == np.int64}
+    frame = frame.astype(whole) if whole else frame
     return _dataset(entry, frame, y, Protocol("kfold", folds=5, valid_share=entry.valid_share, seed=SEED), None)
 
 
 def _without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
     """Each row once. Whether there is any twice is mostly settled by a column or two, which is quick to see."""
-    alike = frame
+    alike = np.arange(len(frame))
     for name in frame.columns:
-        alike = alike[alike[name].duplicated(keep=False)]
-        if alike.empty:
+        alike = alike[frame[name].iloc[alike].duplicated(keep=False).to_numpy()]
+        if not len(alike):
             return frame
     return frame.drop_duplicates(ignore_index=True)
 
