@@ -56,7 +56,8 @@ def fetch(
                 _download_checked(url, part, sha256, max_bytes, show)
                 os.replace(part, path)
     except OSError as error:
-        raise DataError(f"cannot store {_public(url)}: {error}. Check the disk, or set HOPULAR_CACHE elsewhere.") from error
+        remedy = "Check the disk, or set HOPULAR_CACHE elsewhere."
+        raise DataError(f"cannot store {_public(url)}: {error}. {remedy}") from error
     return path
 
 
@@ -77,7 +78,8 @@ def _download_checked(url: str, part: Path, sha256: str | None, max_bytes: int, 
         if sha256 is None or (got := pooch.file_hash(str(part))) == sha256.lower():
             return
         os.truncate(part, 0)
-    raise DataError(f"cannot download {_public(url)}: checksum {got}, expected {sha256} (attempts: {attempts}). {REMEDY}")
+    what = f"checksum {got}, expected {sha256} (attempts: {attempts})"
+    raise DataError(f"cannot download {_public(url)}: {what}. {REMEDY}")
 
 
 def _download(url: str, part: Path, *, resume: bool, max_bytes: int, show: bool) -> int:
@@ -95,7 +97,8 @@ def _download(url: str, part: Path, *, resume: bool, max_bytes: int, show: bool)
             if failure.restart:
                 os.truncate(part, 0)
             if failure.final or attempt == ATTEMPTS:
-                raise DataError(f"cannot download {_public(url)}: {failure} (attempts: {attempt}). {REMEDY}") from failure
+                what = f"{failure} (attempts: {attempt})"
+                raise DataError(f"cannot download {_public(url)}: {what}. {REMEDY}") from failure
             time.sleep(min(max(BACKOFF * 2 ** (attempt - 1), failure.wait), LONGEST_WAIT))
     raise ValueError(f"ATTEMPTS is {ATTEMPTS}")
 

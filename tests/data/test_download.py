@@ -361,6 +361,6 @@ def test_interrupt_keeps_the_part(server, path, monkeypatch):
 
 def test_a_password_in_the_address_is_not_shown(server, path):
     secret = server.url.replace("//", "//user:secret@") + "/none.csv"
-    with pytest.raises(DataError, match="/none.csv: status 404") as caught:
+    with pytest.raises(DataError, match=r"/none\.csv: status 404") as caught:
         fetch(secret, path)
     assert "secret" not in str(caught.value)
