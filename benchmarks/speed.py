@@ -156,7 +156,7 @@ def growth(sizes: tuple[int, ...] = (1_000, 2_000, 4_000, 8_000, 16_000)) -> Non
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="leave out the fits of growing tables")
-    parser.add_argument("--values", choices=("tied", "separate"), default="tied", help="the architecture's option")
+    parser.add_argument("--values", choices=("tied", "separate"), default="separate", help="the architecture's option")
     arguments = parser.parse_args()
     step_times(arguments.values)
     step_memory(arguments.values)

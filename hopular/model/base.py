@@ -20,9 +20,9 @@ from hopular.model.holdout import holdout
 from hopular.model.imputation import fill_missing
 from hopular.model.network import Architecture, Hopular, Memory
 from hopular.model.parameters import check_parameters
-from hopular.model.recipe import make_recipe
+from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.storage import load_model, save_model
-from hopular.model.training import Hook, predict_target, read_weights, train
+from hopular.model.training import HOPULAR, Hook, Procedure, Result, predict_target, read_weights, train
 
 EvalSet = tuple[Any, Any]
 
@@ -81,7 +81,7 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         dropout_block: float = 0.1,
         dropout_summary: float = 0.01,
         embedding: Literal["sum", "projected"] = "sum",
-        values: Literal["tied", "separate"] = "tied",
+        values: Literal["tied", "separate"] = "separate",
         summary: Literal["attribute", "joint"] = "attribute",
         recipe: Literal["default", "paper"] = "default",
         gamma: float = 1.0,
@@ -204,7 +204,7 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _fit(self, X: Any, y: Any, eval_set: EvalSet | None, hooks: Sequence[Hook]) -> None:
-        check_parameters(self.get_params(deep=False))
+        self._check_parameters()
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         frame = self._check_table(X, reset=True)
@@ -231,9 +231,17 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self.encoding_.encode(train_frame, self._encode_y(train_target)).to(device)
         validation = self.encoding_.encode(eval_frame, self._encode_y(eval_target))
         validation = validation[~validation[:, self.encoding_.target].isnan()].to(device)
-        recipe = make_recipe(
+        result = self._train(rows, validation if len(validation) else None, seed, hooks)
+        self._set_network(result.network, rows)
+        self.history_, self.best_epoch_ = result.history, result.best_epoch
+
+    def _check_parameters(self) -> None:
+        check_parameters(self.get_params(deep=False))
+
+    def _recipe(self, n_rows: int) -> Recipe:
+        return make_recipe(
             self.recipe,
-            len(rows),
+            n_rows,
             gamma=self.gamma,
             mask_probability=self.mask_probability,
             replace_probability=self.replace_probability,
@@ -246,18 +254,23 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             patience=self.patience,
             selection=self.selection,
         )
-        result = train(
-            self._new_network(seed).to(device),
+
+    def _procedure(self) -> Procedure:
+        return HOPULAR
+
+    def _train(self, rows: Tensor, validation: Tensor | None, seed: int, hooks: Sequence[Hook]) -> Result:
+        """Train a new network on encoded rows, in the way and at the place that the parameters ask for."""
+        return train(
+            self._new_network(seed).to(rows.device),
             rows,
-            validation if len(validation) else None,
-            recipe,
+            validation,
+            self._recipe(len(rows)),
             seed=seed,
             max_seconds=self.max_seconds,
             hooks=hooks,
-            bfloat16=self.precision == "bfloat16" or (self.precision == "auto" and device.type == "cuda"),
+            bfloat16=self.precision == "bfloat16" or (self.precision == "auto" and rows.device.type == "cuda"),
+            procedure=self._procedure(),
         )
-        self._set_network(result.network, rows)
-        self.history_, self.best_epoch_ = result.history, result.best_epoch
 
     def _check_eval_set(self, eval_set: EvalSet) -> tuple[pd.DataFrame, np.ndarray[Any, Any]]:
         if not (isinstance(eval_set, tuple) and len(eval_set) == 2):

@@ -35,7 +35,7 @@ class Architecture:
     dropout_block: float = 0.1
     dropout_summary: float = 0.01
     embedding: Literal["sum", "projected"] = "sum"
-    values: Literal["tied", "separate"] = "tied"
+    values: Literal["tied", "separate"] = "separate"
     summary: Literal["attribute", "joint"] = "attribute"
 
     @property

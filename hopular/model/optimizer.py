@@ -164,7 +164,8 @@ class Lamb:
             for pieces, direction, ratio in zip(self._states, directions, ratios.tolist(), strict=True):
                 for state, part in zip(pieces, direction, strict=True):
                     state.weight.add_(part, alpha=learning_rate * ratio)
-                    state.slow.lerp_(state.weight, self.slow_rate)
+                    if self.slow_rate > 0:
+                        state.slow.lerp_(state.weight, self.slow_rate)
         if self._small:
             state = self._flat
             part = direct(state, gradients[-1], torch.empty_like(state.weight))
@@ -173,6 +174,36 @@ class Lamb:
             state.slow.lerp_(state.weight, self.slow_rate)
         for p in (*self._large, *self._small):
             p.grad = None
+
+
+class Lookahead(Lamb):
+    """LAMB inside Lookahead (Zhang et al. 2019), which brings slow and fast weights together every `k` steps.
+
+    The slow weights go the share `alpha` of the way to the fast ones, which start again from there with their moments.
+    """
+
+    def __init__(
+        self,
+        parameters: Iterable[nn.Parameter],
+        slow: Iterable[nn.Parameter],
+        settings: LambSettings,
+        alpha: float = 0.5,
+        k: int = 6,
+    ) -> None:
+        super().__init__(parameters, slow, 0.0, settings)
+        self.alpha, self.k, self._since = alpha, k, 0
+
+    @torch.no_grad()
+    def step(self, learning_rate: float) -> None:
+        super().step(learning_rate)
+        self._since += 1
+        if self._since < self.k:
+            return
+        self._since = 0
+        flat = [self._flat] if self._small else []
+        for state in (*(piece for pieces in self._states for piece in pieces), *flat):
+            state.slow.lerp_(state.weight, self.alpha)
+            state.weight.copy_(state.slow)
 
 
 def _gradient(parameter: nn.Parameter) -> Tensor:

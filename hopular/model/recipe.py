@@ -44,7 +44,7 @@ def paper_recipe(n_rows: int) -> Recipe:
     )
 
 
-VISITS = 50_000  # rows that the default schedule passes over,
+VISITS = 45_000  # rows that the default schedule passes over,
 EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 128
 VALIDATIONS = 40

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import Masking, target_mask
-from hopular.model.network import Hopular, Memory
+from hopular.model.network import Architecture, Hopular, Memory
 from hopular.model.objective import cosine, objective
 from hopular.model.optimizer import Lamb, LambSettings
 from hopular.model.recipe import Recipe
@@ -107,7 +107,7 @@ def _batches(n: int, recipe: Recipe, generator: torch.Generator) -> Iterator[tup
         yield torch.cat([batch, rest]), len(batch)
 
 
-class _Clock:
+class Clock:
     """How much of training is done: the share of its steps or of its seconds, whichever is larger."""
 
     def __init__(self, steps: int, max_seconds: float | None) -> None:
@@ -126,7 +126,7 @@ class _Clock:
         return min(1.0, max(self._step / self._steps, of_time))
 
 
-class _Best:
+class Best:
     """The state that did best in validation, and how many validations ago that was."""
 
     def __init__(self, selection: str) -> None:
@@ -142,6 +142,23 @@ class _Best:
             self.state = copy.deepcopy(network.state_dict())
 
 
+class Procedure:
+    """What a kind of network may do in its own way while it is trained; as it stands, what Hopular does."""
+
+    def masking(self, arch: Architecture, recipe: Recipe, seed: int) -> Masking:
+        return Masking(arch.widths, arch.target, recipe.mask_probability, recipe.replace_probability, seed)
+
+    def optimizer(self, network: Hopular, slow: Hopular, recipe: Recipe) -> Lamb:
+        settings = LambSettings(weight_decay=recipe.weight_decay)
+        return Lamb(network.parameters(), slow.parameters(), recipe.slow_rate, settings)
+
+    def learning_rate(self, recipe: Recipe, done: float) -> float:
+        return cosine(recipe.learning_rate, done)
+
+
+HOPULAR = Procedure()
+
+
 def train(
     network: Hopular,
     rows: Tensor,
@@ -152,6 +169,7 @@ def train(
     max_seconds: float | None = None,
     hooks: Sequence[Hook] = (),
     bfloat16: bool = False,
+    procedure: Procedure = HOPULAR,
 ) -> Result:
     """Train `network` on `rows` and return its slow weights, in the state that did best on `validation` if given.
 
@@ -161,25 +179,24 @@ def train(
         raise ValueError(f"training needs at least 2 rows, not {len(rows)}: a row may not be read by itself")
     arch, device = network.arch, rows.device
     slow = copy.deepcopy(network).requires_grad_(False)
-    settings = LambSettings(weight_decay=recipe.weight_decay)
-    optimizer = Lamb(network.parameters(), slow.parameters(), recipe.slow_rate, settings)
-    masking = Masking(arch.widths, arch.target, recipe.mask_probability, recipe.replace_probability, seed)
+    optimizer = procedure.optimizer(network, slow, recipe)
+    masking = procedure.masking(arch, recipe, seed)
     dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, seed, device)
     order = torch.Generator().manual_seed(seed)
-    clock = _Clock(recipe.max_epochs * math.ceil(len(rows) / recipe.batch_size), max_seconds)
-    best, history = _Best(recipe.selection), []
+    clock = Clock(recipe.max_epochs * math.ceil(len(rows) / recipe.batch_size), max_seconds)
+    best, history = Best(recipe.selection), []
 
     def learn(batch: Tensor, size: int) -> Tensor:
         """One optimiser step on the first `size` rows of `batch`, all of which are stored."""
         done = clock.done
         dropouts.renew()
-        seen, masked = masking(batch[:size])
+        seen, masked, truth = masking.step(batch[:size])
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
             predictions = network(seen, masked, network.store(batch, dropouts), dropouts, leave_out_own=True)
         gamma = cosine(recipe.gamma, done)
-        loss = objective(predictions, batch[:size], network.summary.groups, arch.target, gamma)
+        loss = objective(predictions, truth, network.summary.groups, arch.target, gamma)
         loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step(cosine(recipe.learning_rate, done))
+        optimizer.step(procedure.learning_rate(recipe, done))
         clock.tick()
         return loss.detach()
 

@@ -44,7 +44,7 @@ def predict(network: Hopular, rows: Tensor, stored: Tensor, **kwargs) -> Tensor:
 
 def sample_module(width: int, beta: float) -> SampleModule:
     """One Hopfield network of full width whose biases are zero; beta is given as the softmax is to see it."""
-    arch = Architecture((1,), 0, n_networks=1, beta=beta * math.sqrt(width))
+    arch = Architecture((1,), 0, n_networks=1, beta=beta * math.sqrt(width), values="tied")
     module = SampleModule(width, arch).double().requires_grad_(False)
     for linear in (module.query, module.key, module.output):
         linear.weight.zero_()
