@@ -1,0 +1,146 @@
+"""NPTClassifier and NPTRegressor from outside, and the recipes that their parameters make."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+
+from hopular.model.npt_estimator import NPTClassifier, NPTRegressor
+
+SMALL = {"n_layers": 2, "n_heads": 2, "embedding_dim": 8, "max_epochs": 15, "random_state": 0, "device": "cpu"}
+
+
+def messy(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    level = rng.integers(0, 3, n)
+    colour = np.array(["red", "green", "blue"])[np.where(rng.random(n) < 0.8, level, 0)].astype(object)
+    frame = pd.DataFrame({"size": rng.normal(level, 0.4), "colour": colour, "noise": rng.normal(size=n)})
+    frame = frame.mask(rng.random(frame.shape) < 0.1)
+    return frame, np.array(["low", "mid", "high"])[level]
+
+
+@pytest.fixture(scope="module")
+def classifier() -> NPTClassifier:
+    return NPTClassifier(**{**SMALL, "max_epochs": 40}).fit(*messy())
+
+
+def test_classifier_on_strings_and_missing_values(classifier: NPTClassifier) -> None:
+    frame, level = messy(seed=1)
+    assert classifier.score(frame, level) > 0.7  # chance: 1/3
+    proba = classifier.predict_proba(frame)
+    assert proba.sum(1) == pytest.approx(1)
+    assert np.array_equal(classifier.classes_[proba.argmax(1)], classifier.predict(frame))
+
+
+def test_regressor() -> None:
+    frame, level = messy()
+    y = 100 + 5.0 * pd.Series(level).map({"low": 0, "mid": 1, "high": 2}).to_numpy()
+    model = NPTRegressor(**{**SMALL, "max_epochs": 40, "label_mask_probability": 0.5}).fit(frame, y)
+    assert model.score(frame, y) > 0.5
+    assert model.history_[-1].loss == -model.history_[-1].score
+
+
+def test_same_seed_same_model(classifier: NPTClassifier) -> None:
+    frame, level = messy()
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    again = clone(classifier).fit(frame, level)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert np.array_equal(again.predict_proba(frame), classifier.predict_proba(frame))
+    other = clone(classifier).set_params(random_state=1).fit(frame, level)
+    assert not np.array_equal(other.predict_proba(frame), classifier.predict_proba(frame))
+
+
+def test_save_and_load(classifier: NPTClassifier, tmp_path) -> None:
+    frame, _ = messy(seed=1)
+    classifier.save(tmp_path / "model.safetensors")
+    copies = [NPTClassifier.load(tmp_path / "model.safetensors", "cpu"), pickle.loads(pickle.dumps(classifier))]
+    for copy in copies:
+        assert copy.get_params() == classifier.get_params()
+        assert np.array_equal(copy.predict_proba(frame), classifier.predict_proba(frame))
+        assert np.array_equal(copy.retrieve(frame, 3)[0], classifier.retrieve(frame, 3)[0])
+
+
+def test_retrieved_rows_and_imputed_values(classifier: NPTClassifier) -> None:
+    frame, _ = messy(seed=1)
+    rows, weights = classifier.retrieve(frame, len(classifier.train_index_))
+    assert weights.sum(1) == pytest.approx(1, abs=1e-5)
+    assert sorted(rows[0]) == classifier.train_index_.tolist()
+    assert not classifier.impute(frame).isna().any().any()
+
+
+def test_eval_set_and_hooks() -> None:
+    seen = []
+
+    class Watch:
+        def on_epoch(self, progress) -> None:
+            seen.append(progress.epoch)
+            if progress.epoch == 5:
+                raise StopIteration
+
+        def on_validation(self, progress) -> None:
+            assert 0 <= progress.score <= 1
+
+    with pytest.raises(StopIteration):
+        NPTClassifier(**SMALL).fit(*messy(), eval_set=messy(seed=1), hooks=[Watch()])
+    assert seen == [1, 2, 3, 4, 5]
+
+
+def test_max_seconds() -> None:
+    start = time.perf_counter()
+    model = NPTClassifier(**{**SMALL, "max_epochs": 1_000_000}, max_seconds=0.5).fit(*messy())
+    assert 0.4 < time.perf_counter() - start < 5
+    assert len(model.history_) == 1
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "cosine-cyclic"])
+def test_the_table_s_other_settings_train(schedule: str) -> None:
+    parameters = {**SMALL, "max_epochs": 4, "schedule": schedule, "label_mask_probability": 0.1, "batch_size": 96}
+    model = NPTClassifier(**parameters, feature_mask_probability=0.2).fit(*messy())
+    assert all(math.isfinite(p.loss) for p in model.history_)
+
+
+def test_two_rows() -> None:
+    model = NPTClassifier(**SMALL).fit(pd.DataFrame({"x": [0.0, 1.0]}), ["a", "b"])
+    assert set(model.predict(pd.DataFrame({"x": [0.0, 1.0, 2.0]}))) <= {"a", "b"}
+
+
+def test_the_paper_s_recipe() -> None:
+    recipe = NPTClassifier(recipe="paper", feature_mask_probability=0.2)._recipe(123)
+    assert (recipe.max_epochs, recipe.batch_size, recipe.memory_ratio) == (10_000, 123, 1.0)
+    assert recipe.learning_rate == 0.001
+    assert (recipe.mask_probability, recipe.replace_probability) == pytest.approx((0.18, 0.02))
+
+
+def test_the_default_recipe_fits_the_table_s_size() -> None:
+    recipes = [NPTClassifier()._recipe(n) for n in (50, 400, 50_000)]
+    assert [recipe.max_epochs for recipe in recipes] == [200, 50, 20]
+    assert [recipe.memory_ratio for recipe in recipes] == pytest.approx([1, 0.96, 384 / 50_000])
+    changed = NPTClassifier(max_epochs=7, memory_ratio=0.5, batch_size=10, learning_rate=0.5)._recipe(400)
+    assert (changed.max_epochs, changed.memory_ratio, changed.batch_size, changed.learning_rate) == (7, 0.5, 10, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("n_layers", 0, "n_layers must be an integer of at least 1, not 0"),
+        ("n_heads", 1.5, "n_heads must be an integer of at least 1, not 1.5"),
+        ("embedding_dim", 0, "embedding_dim must be an integer of at least 1, not 0"),
+        ("label_mask_probability", 0.0, "label_mask_probability must be above 0"),
+        ("label_mask_probability", 1.1, "label_mask_probability must be a number from 0 to 1, not 1.1"),
+        ("feature_mask_probability", "a", "feature_mask_probability must be a number from 0 to 1, not 'a'"),
+        ("schedule", "linear", "schedule must be one of"),
+        ("recipe", "quick", "recipe must be one of"),
+        ("dropout", 1, "dropout must be a number from 0 to below 1, not 1"),
+    ],
+)
+def test_parameters_out_of_range(name: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        NPTClassifier(**{**SMALL, name: value}).fit(*messy())
