@@ -18,3 +18,18 @@ def cache_folder() -> Path:
     """Downloads and parsed datasets (HOPULAR_CACHE; by default the user's cache folder). Safe to delete at any time."""
     value = os.environ.get("HOPULAR_CACHE")
     return Path(value).expanduser() if value else Path(pooch.os_cache("hopular"))
+
+
+def runs_folder() -> Path:
+    """Results kept on this machine: studies, tracking store, artifacts (HOPULAR_RUNS; by default ./mlruns)."""
+    return Path(os.environ.get("HOPULAR_RUNS") or "mlruns").expanduser().resolve()
+
+
+def storage_url() -> str:
+    """The database of studies (HOPULAR_STORAGE, such as postgresql+psycopg://...; by default sqlite in runs_folder)."""
+    value = os.environ.get("HOPULAR_STORAGE")
+    if value:
+        return value
+    folder = runs_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    return f"sqlite:///{folder / 'optuna.db'}"

@@ -1,0 +1,60 @@
+"""Methods: one short file each, with a `METHOD`. A new file in this folder is a new method.
+
+Methods of your own can stay outside: each folder named in HOPULAR_PLUGINS (separated as in PATH) may have a folder
+`methods` with such files, and a folder `search_spaces` with their spaces.
+"""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from hopular.data.errors import nearest
+from hopular.methods.method import Method, Run
+
+for folder in os.environ.get("HOPULAR_PLUGINS", "").split(os.pathsep):
+    if folder:
+        __path__.append(os.path.join(folder, "methods"))
+__all__ = ["Method", "MethodError", "Run", "get_method", "method_names", "methods"]
+
+
+class MethodError(ValueError):
+    """A method that does not exist, or cannot be used here; the message says what to do."""
+
+
+@cache
+def methods() -> dict[str, Method]:
+    """All methods by name, in alphabetical order; their libraries are imported only when an estimator is made."""
+    modules = (import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
+    found = [module.METHOD for module in modules if hasattr(module, "METHOD")]
+    return {method.name: method for method in sorted(found, key=lambda method: method.name)}
+
+
+def method_names() -> list[str]:
+    """The names of all methods."""
+    return list(methods())
+
+
+def get_method(name: str) -> Method:
+    """A method that can be used; MethodError names the nearest one or what must be installed."""
+    method = _find(name)
+    if method is None:
+        raise MethodError(
+            f"there is no method {name!r}.{nearest(name, methods())} The methods are: {', '.join(methods())}"
+        )
+    if method.missing_packages:
+        raise MethodError(
+            f"method {name!r} needs {', '.join(method.missing_packages)}, not installed: {method.install_command}"
+        )
+    return method
+
+
+def _find(name: str) -> Method | None:
+    """The method of this name; the other files are not imported if its own is called the same."""
+    if any(found.name == name for found in pkgutil.iter_modules(__path__)):
+        method: Method | None = getattr(import_module(f"{__name__}.{name}"), "METHOD", None)
+        if method is not None and method.name == name:
+            return method
+    return methods().get(name)

@@ -1,0 +1,71 @@
+"""AdaBoost with small trees."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+from hopular.methods.prepared import STOPPED_FROM_OUTSIDE, Array, prepared
+
+
+class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """AdaBoostClassifier that falls back to a single tree where the first is no better than chance (as in XOR)."""
+
+    def __init__(
+        self, max_depth: int = 1, n_estimators: int = 200, learning_rate: float = 1.0, random_state: int = 0
+    ) -> None:
+        self.max_depth = max_depth
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def fit(self, X: Array, y: Array) -> Self:
+        from sklearn.ensemble import AdaBoostClassifier
+        from sklearn.tree import DecisionTreeClassifier
+
+        tree = DecisionTreeClassifier(max_depth=self.max_depth, random_state=self.random_state)
+        try:
+            self.model_ = AdaBoostClassifier(
+                tree,
+                n_estimators=self.n_estimators,
+                learning_rate=self.learning_rate,
+                random_state=self.random_state,
+            ).fit(X, y)
+        except ValueError as error:
+            if "worse than random" not in str(error):
+                raise
+            self.model_ = tree.fit(X, y)
+        self.classes_ = self.model_.classes_
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        return self.model_.predict_proba(X)  # type: ignore[no-any-return]
+
+    def predict(self, X: Array) -> Array:
+        return self.model_.predict(X)  # type: ignore[no-any-return]
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """AdaBoost.SAMME, or AdaBoost.R2 for regression; the trees' depth is `max_depth`."""
+    from sklearn.ensemble import AdaBoostRegressor
+    from sklearn.tree import DecisionTreeRegressor
+
+    if task == "classification":
+        return prepared(task, BoostedTrees(**params, random_state=run.seed), "filled")
+    settings = {"n_estimators": 200, **params}
+    tree = DecisionTreeRegressor(max_depth=settings.pop("max_depth", 3))
+    return prepared(task, AdaBoostRegressor(tree, **settings, random_state=run.seed), "filled")
+
+
+METHOD = Method(
+    name="adaboost",
+    title="AdaBoost",
+    group="classical",
+    make=make,
+    paper_name="Boosting Methods",
+    notes=(STOPPED_FROM_OUTSIDE,),
+)

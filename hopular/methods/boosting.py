@@ -1,0 +1,302 @@
+"""What the boosting methods share: columns, target, validation rows, time limit, saving. No method by itself."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+Array = np.ndarray[Any, Any]
+PATIENCE = 50  # rounds without a better validation loss before training stops; without validation rows it never does
+CIRCUMSTANCES = ("n_estimators", "max_seconds", "n_jobs", "device", "random_state")  # each library has its own names
+STATE_FILE = "estimator.json"
+LARGEST = float(np.finfo(np.float32).max)  # the libraries compute in float32, where more is infinite
+
+
+class Deadline:
+    """A time limit asked after every round; it has passed when one more round like the last would exceed it."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self.end = float("inf") if seconds is None else time.monotonic() + seconds
+        self.last: float | None = None  # the end of the round before
+
+    def passed(self) -> bool:
+        now = time.monotonic()
+        round_seconds = 0.0 if self.last is None else now - self.last
+        self.last = now
+        return now + round_seconds > self.end
+
+
+class Trained(NamedTuple):
+    """What a library made of the rows: of `model` the first `rounds` rounds are used, `curve` has all of them."""
+
+    model: Any
+    rounds: int
+    gains: Array  # one per column
+    curve: list[float]  # validation loss after each round
+
+
+def best_round(curve: list[float], rounds: int) -> int:
+    """How many rounds to keep: up to the first lowest validation loss, or all."""
+    return min(int(np.argmin(curve)) + 1, rounds) if curve else rounds
+
+
+def learn_categories(column: pd.Series[Any]) -> list[str] | None:
+    """The categories that occur, in the order of the column's type; None for numbers."""
+    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+        return None
+    if column.dtype.kind in "mM":
+        raise ValueError(f"column {column.name!r} holds {column.dtype}: turn it into numbers or categories")
+    used = column.astype("category").cat.remove_unused_categories()
+    return list(dict.fromkeys(map(str, used.cat.categories)))
+
+
+def encode_column(column: pd.Series[Any], categories: list[str] | None) -> Array:
+    """Numbers, or codes of `categories`; NaN where missing or, for a category, never seen in training."""
+    if categories is not None:
+        column = column.astype("category")
+        names = pd.Index([str(name) for name in column.cat.categories], dtype=object)
+        places = np.append(pd.Index(categories, dtype=object).get_indexer(names), -1)  # the last: missing, code -1
+        codes = places[column.cat.codes.to_numpy()]
+        return np.asarray(np.where(codes < 0, np.nan, codes.astype(np.float64)))
+    try:
+        values = column.to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"column {column.name!r} held numbers in training and does not now ({error})") from error
+    if np.isinf(values).any():
+        raise ValueError(f"Input X contains infinity in column {column.name!r}. Replace it by a number or by NaN.")
+    return np.asarray(np.clip(values, -LARGEST, LARGEST))
+
+
+def varies(rows: Array) -> bool:
+    """Whether some column tells rows apart; a missing value is a value of its own."""
+    rows = rows.astype(np.float32)
+    return bool(((rows != rows[0]) & ~(np.isnan(rows) & np.isnan(rows[0]))).any())
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return {"dtype": str(value.dtype), "values": value.tolist()}
+    if isinstance(value, np.random.RandomState):
+        return None  # its state is no part of the fitted model
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"a model with the value {value!r} of type {type(value).__name__} cannot be saved")
+
+
+def _from_json(value: Any) -> Any:
+    return np.asarray(value["values"], dtype=value["dtype"]) if isinstance(value, dict) else value
+
+
+class BoostedTrees(BaseEstimator, ABC):  # type: ignore[misc]
+    """A boosting library as an estimator for frames with numbers, categories and missing values.
+
+    The library gets numbers and category codes. Where there is nothing to learn (one class, a constant target,
+    constant columns) it is not asked: the prior is predicted and `model_` is None. `best_iteration_` is the number of
+    rounds that predictions use, `curve_` the log loss or RMSE on the rows of `eval_set` after each round of training.
+    """
+
+    _model_file: str
+    max_seconds: float | None
+    random_state: int | np.random.RandomState | None
+
+    @property
+    @abstractmethod
+    def _kind(self) -> str:
+        """`regression`, `binary` or `multiclass`."""
+
+    @abstractmethod
+    def _check_target(self, y: Any) -> Array:
+        """y as a vector without missing values."""
+
+    @abstractmethod
+    def _learn_target(self, y: Array) -> None:
+        """Set `prior_`, what is predicted where nothing can be learned, and `scale_`, the unit of the loss."""
+
+    @abstractmethod
+    def _encode_target(self, y: Array) -> Array:
+        """Codes, NaN for a class not seen in training, or standardised numbers."""
+
+    @abstractmethod
+    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+        """Train the library's model on encoded rows, with early stopping if there are validation rows."""
+
+    @abstractmethod
+    def _outputs(self, rows: Array) -> Array:
+        """The model's probabilities (of the second class alone if there are two) or standardised numbers."""
+
+    @abstractmethod
+    def _write_model(self, path: str) -> None:
+        """Write `model_` in the library's own format."""
+
+    @abstractmethod
+    def _read_model(self, path: str) -> Any:
+        """Read what `_write_model` wrote."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    @property
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        """The hyperparameters that are set, under the library's names."""
+        params = self.get_params(deep=False)
+        return {name: value for name, value in params.items() if name not in CIRCUMSTANCES and value is not None}
+
+    @property
+    def _categorical(self) -> list[int]:
+        return [place for place, categories in enumerate(self.categories_) if categories is not None]
+
+    def _frame(self, X: Any, reset: bool = False) -> pd.DataFrame:
+        is_frame = isinstance(X, pd.DataFrame)
+        frame = X if is_frame else pd.DataFrame(check_array(X, dtype=None, ensure_all_finite=False)).infer_objects()
+        if frame.empty:
+            raise ValueError(f"Found array with 0 sample(s) or 0 feature(s) (shape={frame.shape}).")
+        validate_data(self, X=X, reset=reset, skip_check_array=True)
+        return frame
+
+    def _encode(self, frame: pd.DataFrame) -> Array:
+        return np.column_stack([encode_column(frame.iloc[:, i], names) for i, names in enumerate(self.categories_)])
+
+    def _valid(self, eval_set: tuple[Any, Any]) -> tuple[Array, Array] | None:
+        frame, y = self._frame(eval_set[0]), self._check_target(eval_set[1])
+        check_consistent_length(frame, y)
+        target = self._encode_target(y)
+        known = ~np.isnan(target)
+        return (self._encode(frame)[known], target[known]) if known.any() else None
+
+    def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
+        """Train on X and y; the rows of `eval_set=(X, y)` decide when to stop and which round is the best."""
+        deadline = Deadline(self.max_seconds)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        frame, y = self._frame(X, reset=True), self._check_target(y)
+        check_consistent_length(frame, y)
+        self.categories_ = [learn_categories(frame.iloc[:, i]) for i in range(frame.shape[1])]
+        self._learn_target(y)
+        rows, target = self._encode(frame), self._encode_target(y)
+        valid = None if eval_set is None else self._valid(eval_set)
+        trained = Trained(None, 0, np.zeros(rows.shape[1]), [])
+        if varies(target[:, None]) and varies(rows):
+            trained = self._train(rows, target, valid, deadline)
+        self.model_, self.best_iteration_ = trained.model, trained.rounds
+        self.curve_ = [float(loss) * self.scale_ for loss in trained.curve]
+        self.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
+        return self
+
+    def _predict(self, X: Any) -> tuple[int, Array | None]:
+        """The number of rows, and the model's outputs if there is one."""
+        check_is_fitted(self)
+        rows = self._encode(self._frame(X))
+        return len(rows), None if self.model_ is None else np.asarray(self._outputs(rows), dtype=np.float64)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a folder: the library's own file and one of JSON; no pickle is involved."""
+        check_is_fitted(self)
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        state = {"class": type(self).__name__, "parameters": self.get_params(deep=False), "sha256": None}
+        state["fitted"] = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "model_"}
+        if self.model_ is not None:
+            self._write_model(str(folder / self._model_file))
+            state["sha256"] = hashlib.sha256((folder / self._model_file).read_bytes()).hexdigest()
+        (folder / STATE_FILE).write_text(json.dumps(state, default=_to_json), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model written by `save`; ValueError names the file that is missing, damaged or of another class."""
+        file = Path(path) / STATE_FILE
+        try:
+            state = json.loads(file.read_text(encoding="utf-8"))
+            if state["class"] != cls.__name__:
+                raise ValueError(f"it holds a {state['class']}, not a {cls.__name__}")
+            estimator = cls(**state["parameters"])
+            for name, value in state["fitted"].items():
+                setattr(estimator, name, _from_json(value))
+            estimator.model_ = None
+            if state["sha256"] is not None:
+                file = Path(path) / cls._model_file
+                if hashlib.sha256(file.read_bytes()).hexdigest() != state["sha256"]:
+                    raise ValueError("its content is not what was saved")
+                estimator.model_ = estimator._read_model(str(file))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"{str(file)!r} cannot be loaded: {error}. Save the model again.") from error
+        return estimator
+
+
+class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
+    """The classifier's half: labels of any type to codes and back."""
+
+    @property
+    def _kind(self) -> str:
+        return "binary" if len(self.classes_) == 2 else "multiclass"
+
+    def _check_target(self, y: Any) -> Array:
+        if pd.isna(np.asarray(y, dtype=object)).any():
+            raise ValueError("Input y contains NaN: labels are missing. Drop these rows.")
+        labels = np.asarray(column_or_1d(y, warn=True))
+        check_classification_targets(labels)
+        return labels
+
+    def _learn_target(self, y: Array) -> None:
+        self.classes_, counts = np.unique(y, return_counts=True)
+        self.prior_, self.scale_ = counts / len(y), 1.0
+
+    def _encode_target(self, y: Array) -> Array:
+        codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
+        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, columns in the order of `classes_`."""
+        rows, outputs = self._predict(X)
+        if outputs is None:
+            return np.tile(self.prior_, (rows, 1))
+        shares = np.column_stack([1 - outputs, outputs]) if self._kind == "binary" else outputs
+        return np.asarray(shares / shares.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row."""
+        shares = self.predict_proba(X)
+        return np.asarray(self.classes_[shares.argmax(axis=1)])
+
+
+class BoostedRegressor(RegressorMixin):  # type: ignore[misc]
+    """The regressor's half: a standardised target, so that penalties mean the same in any unit."""
+
+    _kind = "regression"
+
+    def _check_target(self, y: Any) -> Array:
+        try:
+            target = np.asarray(column_or_1d(y, warn=True)).astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"y must be numbers for a regressor ({error}); use the classifier for labels") from error
+        if not np.isfinite(target).all():
+            raise ValueError("Input y contains NaN or infinity. Drop these rows.")
+        return target
+
+    def _learn_target(self, y: Array) -> None:
+        self.prior_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
+
+    def _encode_target(self, y: Array) -> Array:
+        return np.asarray((y - self.prior_) / self.scale_)
+
+    def predict(self, X: Any) -> Array:
+        """The predicted number for each row."""
+        rows, outputs = self._predict(X)
+        return np.full(rows, self.prior_) if outputs is None else outputs * self.scale_ + self.prior_

@@ -1,0 +1,134 @@
+"""CatBoost (Prokhorenkova et al., 2018), with its own handling of categories and missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hopular.data.dataset import Task
+from hopular.methods.boosting import (
+    PATIENCE,
+    Array,
+    BoostedClassifier,
+    BoostedRegressor,
+    BoostedTrees,
+    Deadline,
+    Trained,
+)
+from hopular.methods.method import Method, Run
+
+LOSSES = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
+MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category like the codes 0, 1, ...
+
+
+class CatBoostTrees(BoostedTrees):
+    """What classifier and regressor share; parameters are named as in CatBoost, which chooses those that are None.
+
+    CatBoost has no gain: `feature_importances_` are its PredictionValuesChange. On a GPU it takes no callbacks, so
+    `max_seconds` has no effect there.
+    """
+
+    _model_file = "model.cbm"
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 1000,
+        learning_rate: float | None = None,
+        depth: int = 6,
+        random_strength: float = 1.0,
+        one_hot_max_size: int | None = None,
+        l2_leaf_reg: float = 3.0,
+        bagging_temperature: float = 1.0,
+        leaf_estimation_iterations: int | None = None,
+        max_seconds: float | None = None,
+        n_jobs: int = 1,
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.depth = depth
+        self.random_strength = random_strength
+        self.one_hot_max_size = one_hot_max_size
+        self.l2_leaf_reg = l2_leaf_reg
+        self.bagging_temperature = bagging_temperature
+        self.leaf_estimation_iterations = leaf_estimation_iterations
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+
+    def _pool(self, rows: Array, target: Array | None = None) -> Any:
+        import catboost
+
+        places = self._categorical
+        columns: dict[int, Array] = dict(enumerate(rows.astype(np.float32).T))
+        columns |= {i: np.nan_to_num(rows[:, i], nan=MISSING).astype(np.int64) for i in places}
+        return catboost.Pool(pd.DataFrame(columns), target, cat_features=places, thread_count=self.n_jobs)
+
+    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+        import catboost
+
+        class Stop:
+            def after_iteration(self, info: Any) -> bool:
+                return not deadline.passed()
+
+        loss, on_gpu = LOSSES[self._kind], self.device.startswith("cuda")
+        params = self._settings | {"n_estimators": self.n_estimators, "loss_function": loss, "random_seed": self._seed}
+        params |= {"bootstrap_type": "Bayesian", "use_best_model": valid is not None, "thread_count": self.n_jobs}
+        params |= {"task_type": "GPU" if on_gpu else "CPU", "logging_level": "Silent", "allow_writing_files": False}
+        model = catboost.CatBoost(params)
+        model.fit(
+            self._pool(rows, target),
+            eval_set=self._pool(*valid) if valid else None,
+            early_stopping_rounds=PATIENCE if valid else None,
+            callbacks=None if on_gpu else [Stop()],
+        )
+        curve = model.get_evals_result()["validation"][loss] if valid else []
+        gains = np.nan_to_num(model.get_feature_importance())  # NaN where no tree has a split
+        return Trained(model, model.tree_count_, gains, curve)
+
+    def _outputs(self, rows: Array) -> Array:
+        kind = "RawFormulaVal" if self._kind == "regression" else "Probability"
+        outputs = np.asarray(self.model_.predict(self._pool(rows), prediction_type=kind, thread_count=self.n_jobs))
+        return outputs[:, 1] if self._kind == "binary" else outputs
+
+    def _write_model(self, path: str) -> None:
+        self.model_.save_model(path)
+
+    def _read_model(self, path: str) -> Any:
+        import catboost
+
+        return catboost.CatBoost().load_model(path)
+
+
+class CatBoostClassifier(BoostedClassifier, CatBoostTrees):
+    """CatBoost for classification."""
+
+
+class CatBoostRegressor(BoostedRegressor, CatBoostTrees):
+    """CatBoost for regression."""
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """CatBoostClassifier or CatBoostRegressor with the given settings."""
+    estimator = CatBoostClassifier if task == "classification" else CatBoostRegressor
+    return estimator(
+        **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
+    )
+
+
+METHOD = Method(
+    name="catboost",
+    title="CatBoost",
+    group="boosting",
+    make=make,
+    paper_name="CatBoost",
+    packages=("catboost",),
+    extra="benchmark",
+    uses_gpu=True,
+)

@@ -1,0 +1,232 @@
+"""A weighted mean of other methods, chosen greedily on the validation rows (Caruana et al. 2004)."""
+
+from __future__ import annotations
+
+import json
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+
+Array = np.ndarray[Any, Any]
+ROUNDS = 50  # members are drawn with replacement, so a weight is a multiple of 1 / rounds
+Member = tuple[str, Mapping[str, Any], int | None]  # method, its parameters, its seed (None: that of the ensemble)
+DEFAULT: dict[Task, list[Member]] = {
+    "classification": [("logistic", {}, None), ("random_forest", {}, None), ("xgboost", {}, None)],
+    "regression": [("glm", {}, None), ("random_forest", {}, None), ("xgboost", {}, None)],
+}
+STATE_FILE = "ensemble.json"
+
+
+def greedy_weights(predictions: Sequence[Array], loss: Any, rounds: int = ROUNDS) -> Array:
+    """Weights of the mean of `predictions` with the lowest `loss`, adding one member at a time, with replacement.
+
+    The best number of rounds is kept; the first member decides between equals, so the result is repeatable.
+    """
+    total = np.zeros_like(np.asarray(predictions[0], dtype=np.float64))
+    counts, best = np.zeros(len(predictions)), (np.inf, np.zeros(len(predictions)))
+    for size in range(1, rounds + 1):
+        losses = [loss((total + prediction) / size) for prediction in predictions]
+        chosen = int(np.argmin(losses))
+        counts[chosen] += 1
+        total = total + predictions[chosen]
+        if losses[chosen] < best[0] - 1e-12:
+            best = (losses[chosen], counts / size)
+    return best[1]
+
+
+def log_loss_of(codes: Array) -> Any:
+    """The log loss of probabilities against the codes of the true classes; -1 for a class unknown to training."""
+    rows, known = np.arange(len(codes)), codes >= 0
+
+    def loss(probabilities: Array) -> float:
+        truth = np.where(known, probabilities[rows, codes], 0.0)
+        return float(-np.log(np.clip(truth, 1e-15, 1.0)).mean())
+
+    return loss
+
+
+def squared_error_of(y: Array) -> Any:
+    return lambda predicted: float(np.mean((predicted - y) ** 2))
+
+
+class Ensemble(BaseEstimator):  # type: ignore[misc]
+    """Fits its members one by one, then weighs them on the validation rows."""
+
+    _task: Task
+
+    def __init__(
+        self,
+        members: Sequence[Member] | None = None,
+        *,
+        rounds: int = ROUNDS,
+        max_seconds: float | None = None,
+        n_jobs: int = 1,
+        device: str = "cpu",
+        random_state: int = 0,
+    ) -> None:
+        self.members = members
+        self.rounds = rounds
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
+        """Fit the members on X and y. Without `eval_set` a fifth of the rows is held out to weigh them."""
+        import pandas as pd
+
+        from hopular.methods import get_method
+        from hopular.model.holdout import holdout
+
+        X, y = pd.DataFrame(X), pd.Series(y).reset_index(drop=True)
+        if eval_set is None:
+            train, held_out = holdout(
+                len(X), 0.2, y.to_numpy() if self._task == "classification" else None, self.random_state
+            )
+            eval_set = (X.iloc[held_out], y.iloc[held_out])
+            X, y = X.iloc[train], y.iloc[train]
+        if self._task == "classification":
+            self.classes_ = np.unique(np.asarray(y))
+        members = list(self.members or DEFAULT[self._task])
+        end = None if self.max_seconds is None else time.monotonic() + self.max_seconds
+        fitted: list[Any] = []
+        names, predictions, failures = [], [], []
+        for place, (name, params, seed) in enumerate(members):
+            left = None if end is None else (end - time.monotonic()) / (len(members) - place)
+            if left is not None and left <= 0 and fitted:
+                break
+            run = Run(self.random_state if seed is None else seed, self.n_jobs, self.device, left)
+            try:
+                member = get_method(name).make(self._task, params, run).fit(X, y, eval_set=eval_set)
+                predictions.append(self._outputs(member, eval_set[0]))
+            except Exception as error:  # one member less is no reason to have none
+                failures.append(f"{name}: {type(error).__name__}: {error}")
+                continue
+            fitted.append(member)
+            names.append(name)
+        if not fitted:
+            raise RuntimeError(f"no member of the ensemble could be fitted: {'; '.join(failures)}")
+        if failures:
+            warnings.warn(f"left out of the ensemble: {'; '.join(failures)}", stacklevel=2)
+        weights = greedy_weights(predictions, self._loss(eval_set[1]), self.rounds)
+        kept = np.flatnonzero(weights)
+        self.estimators_ = [fitted[place] for place in kept]
+        self.member_names_ = [names[place] for place in kept]
+        self.weights_ = weights[kept]
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def _loss(self, y: Any) -> Any:
+        raise NotImplementedError
+
+    def _outputs(self, member: Any, X: Any) -> Array:
+        raise NotImplementedError
+
+    def _mean(self, X: Any) -> Array:
+        check_is_fitted(self, "estimators_")
+        parts = (w * self._outputs(m, X) for w, m in zip(self.weights_, self.estimators_, strict=True))
+        return np.asarray(sum(parts))
+
+    def save(self, path: str | Path) -> None:
+        """Write every member with its own `save`, and what binds them together as JSON."""
+        check_is_fitted(self, "estimators_")
+        folder = Path(path)
+        folder.mkdir(parents=True, exist_ok=True)
+        members = []
+        for place, (name, member) in enumerate(zip(self.member_names_, self.estimators_, strict=True)):
+            member.save(folder / f"member-{place}")
+            members.append({"name": name, "class": f"{type(member).__module__}:{type(member).__qualname__}"})
+        state = {"members": members, "weights": self.weights_.tolist(), "n_features_in": self.n_features_in_}
+        if self._task == "classification":
+            state["classes"] = {"values": self.classes_.tolist(), "dtype": str(self.classes_.dtype)}
+        (folder / STATE_FILE).write_text(json.dumps(state))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read an ensemble written by `save`; only estimators of this project are loaded."""
+        folder = Path(path)
+        try:
+            state = json.loads((folder / STATE_FILE).read_text())
+            ensemble, estimators = cls(), []
+            for place, member in enumerate(state["members"]):
+                module, _, name = member["class"].partition(":")
+                if not module.startswith("hopular."):
+                    raise ValueError(f"{member['class']} is no estimator of this project")
+                estimators.append(getattr(import_module(module), name).load(folder / f"member-{place}"))
+        except (OSError, KeyError, AttributeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{folder / STATE_FILE} cannot be read: {error}") from error
+        ensemble.estimators_, ensemble.weights_ = estimators, np.asarray(state["weights"])
+        ensemble.member_names_ = [member["name"] for member in state["members"]]
+        ensemble.n_features_in_ = state["n_features_in"]
+        if "classes" in state:
+            ensemble.classes_ = np.asarray(state["classes"]["values"], dtype=state["classes"]["dtype"])
+        return ensemble
+
+
+class EnsembleClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
+    """Mean of the members' probabilities."""
+
+    _task: Task = "classification"
+
+    def _loss(self, y: Any) -> Any:
+        places = {str(label): place for place, label in enumerate(self.classes_)}
+        return log_loss_of(np.array([places.get(str(label), -1) for label in y]))
+
+    def _outputs(self, member: Any, X: Any) -> Array:
+        """The member's probabilities, in the order of this ensemble's classes."""
+        places = {str(label): place for place, label in enumerate(member.classes_)}
+        order = [places[str(label)] for label in self.classes_]
+        return np.asarray(member.predict_proba(X), dtype=np.float64)[:, order]
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, columns in the order of `classes_`."""
+        mean = self._mean(X)
+        return np.asarray(mean / mean.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+
+class EnsembleRegressor(RegressorMixin, Ensemble):  # type: ignore[misc]
+    """Mean of the members' numbers."""
+
+    _task: Task = "regression"
+
+    def _loss(self, y: Any) -> Any:
+        return squared_error_of(np.asarray(y, dtype=np.float64))
+
+    def _outputs(self, member: Any, X: Any) -> Array:
+        return np.asarray(member.predict(X), dtype=np.float64)
+
+    def predict(self, X: Any) -> Array:
+        """The predicted number for each row."""
+        return self._mean(X)
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """An ensemble of the members in `params`, or of a few default ones."""
+    estimator = EnsembleClassifier if task == "classification" else EnsembleRegressor
+    return estimator(
+        **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
+    )
+
+
+METHOD = Method(
+    name="ensemble",
+    title="Greedy ensemble",
+    group="ensemble",
+    make=make,
+    uses_gpu=True,
+    notes=("After a search its members are chosen from everything that was tried, on the validation rows alone.",),
+)

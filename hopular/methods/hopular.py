@@ -1,0 +1,28 @@
+"""Hopular itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """HopularClassifier or HopularRegressor with the given settings."""
+    from hopular import HopularClassifier, HopularRegressor
+
+    estimator = HopularClassifier if task == "classification" else HopularRegressor
+    return estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+
+
+METHOD = Method(
+    name="hopular",
+    title="Hopular",
+    group="deep",
+    make=make,
+    paper_name="Hopular",
+    has_curve=True,
+    uses_gpu=True,
+)

@@ -1,0 +1,54 @@
+"""Method: a competitor behind one contract."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from hopular.data.dataset import Task
+
+Group = Literal["deep", "boosting", "classical", "floor", "modern", "ensemble"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The circumstances of one fit, which are not hyperparameters."""
+
+    seed: int = 0
+    threads: int = 1
+    device: str = "cpu"
+    max_seconds: float | None = None  # a fit that can stop early ends by then; others are stopped from outside
+
+
+@dataclass(frozen=True)
+class Method:
+    """A name and a way to make its estimator.
+
+    `make(task, params, run)` returns a scikit-learn estimator whose `fit(X, y, eval_set=(X_valid, y_valid))` takes
+    frames as a Dataset holds them (float64 and category columns, NaN) and labels as strings or numbers. Methods that
+    stop early use `eval_set`, the others ignore it. Where `has_curve`, `fit` takes `hooks` with `on_epoch` and
+    `on_validation` (see hopular.model.training.Hook), which may raise to end the fit.
+    """
+
+    name: str
+    title: str
+    group: Group
+    make: Callable[[Task, Mapping[str, Any], Run], Any]
+    tasks: tuple[Task, ...] = ("classification", "regression")
+    paper_name: str | None = None  # its row in the paper's table of median ranks
+    packages: tuple[str, ...] = ()  # what must be importable beside the core dependencies
+    extra: str | None = None  # the extra of this distribution that brings them
+    has_curve: bool = False
+    uses_gpu: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def missing_packages(self) -> list[str]:
+        return [name for name in self.packages if importlib.util.find_spec(name) is None]
+
+    @property
+    def install_command(self) -> str:
+        """How to get what is missing."""
+        return f"pip install 'hopular[{self.extra}]'" if self.extra else f"pip install {' '.join(self.packages)}"

@@ -1,0 +1,28 @@
+"""Multilayer perceptrons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """MLPClassifier or MLPRegressor with the given settings."""
+    from hopular.methods.neural.estimators import MLPClassifier, MLPRegressor
+
+    estimator = MLPClassifier if task == "classification" else MLPRegressor
+    return estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+
+
+METHOD = Method(
+    name="mlp",
+    title="Multilayer perceptron",
+    group="deep",
+    make=make,
+    paper_name="Neural Networks",
+    has_curve=True,
+    uses_gpu=True,
+)

@@ -1,0 +1,28 @@
+"""Non-Parametric Transformers (Kossen et al. 2021), without test rows in training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """NPTClassifier or NPTRegressor with the given settings."""
+    from hopular.model.npt_estimator import NPTClassifier, NPTRegressor
+
+    estimator = NPTClassifier if task == "classification" else NPTRegressor
+    return estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+
+
+METHOD = Method(
+    name="npt",
+    title="Non-Parametric Transformers",
+    group="deep",
+    make=make,
+    paper_name="Non-Parametric Transformers",
+    has_curve=True,
+    uses_gpu=True,
+)

@@ -1,0 +1,298 @@
+"""PreparedClassifier and PreparedRegressor: a scikit-learn estimator that takes a Dataset's frames as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import time
+import warnings
+from pathlib import Path
+from typing import Any, Self
+from zipfile import ZIP_DEFLATED
+
+import numpy as np
+import pandas as pd
+from joblib import parallel_config  # type: ignore[import-untyped,unused-ignore]
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+
+from hopular.data.dataset import Task
+from hopular.methods.preparation import Way, as_frame, learn_preparation, mean_and_scale
+
+Array = np.ndarray[Any, Any]
+
+FORMAT = 1  # raised when a saved model can no longer be read by older or newer code
+TRUSTED = ("sklearn.tree._tree.Tree",)  # types of a saved model beside those of this package and those skops trusts
+STOPS_IN_TIME = "grows its trees in chunks and stops by max_seconds, after at least one tree"
+STOPPED_FROM_OUTSIDE = "a fit cannot stop early: max_seconds is enforced from outside"
+
+
+def prepared(
+    task: Task,
+    estimator: Any,
+    preparation: Way = "scaled",
+    max_seconds: float | None = None,
+    standardise_target: bool = False,
+) -> PreparedClassifier | PreparedRegressor:
+    """The estimator of a task behind the contract of a Method."""
+    if task == "classification":
+        return PreparedClassifier(estimator, preparation=preparation, max_seconds=max_seconds)
+    return PreparedRegressor(
+        estimator, preparation=preparation, max_seconds=max_seconds, standardise_target=standardise_target
+    )
+
+
+class Prepared(BaseEstimator):  # type: ignore[misc]
+    """What classifier and regressor share: preparation of the frame, fit, saving and loading.
+
+    Parameters
+    ----------
+    estimator
+        The scikit-learn estimator that is fitted to the matrix. It gets class codes, never labels.
+    preparation
+        "scaled", "ordinal" or "filled", see hopular.methods.preparation.
+    max_seconds
+        Time limit, kept by ensembles that can grow (`warm_start`); the others cannot be stopped.
+    """
+
+    def __init__(self, estimator: Any, *, preparation: Way = "scaled", max_seconds: float | None = None) -> None:
+        self.estimator = estimator
+        self.preparation = preparation
+        self.max_seconds = max_seconds
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
+        """Fit to all rows of X; `eval_set` is taken for the contract's sake, there is no use for it here."""
+        frame, target = self._check_table(X, reset=True), self._learn_y(y)
+        if len(frame) != len(target):
+            raise ValueError(f"X has {len(frame)} rows and y has {len(target)}: inconsistent numbers of samples")
+        self.preparation_ = learn_preparation(frame, self.preparation)
+        self.estimator_ = self._fit_matrix(self.preparation_.matrix(frame), target, eval_set)
+        return self
+
+    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
+        return fit_estimator(self.estimator, matrix, target, self.max_seconds)
+
+    def _learn_y(self, y: Any) -> Array:
+        raise NotImplementedError
+
+    def _check_table(self, X: Any, reset: bool) -> pd.DataFrame:
+        if not isinstance(X, pd.DataFrame):
+            if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
+                X = np.asarray(X, dtype=object)  # keeps the numbers of a mixed list numbers
+            X = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
+        for count, what in zip(X.shape, ("sample", "feature"), strict=True):
+            if count == 0:
+                raise ValueError(
+                    f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required. "
+                    f"Give X at least one {what}."
+                )
+        validate_data(self, X=X, reset=reset, skip_check_array=True)
+        return as_frame(X)
+
+    def _matrix(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self.preparation_.matrix(self._check_table(X, reset=False))
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write the fitted model as model.skops and model.json, without pickle."""
+        from skops.io import dumps, get_untrusted_types
+
+        check_is_fitted(self)
+        content = dumps(self, compression=ZIP_DEFLATED)
+        refused = _refused(get_untrusted_types(data=content))
+        if refused:
+            raise ValueError(f"this model cannot be saved: `load` would not trust {', '.join(refused)}")
+        header = {"format": FORMAT, "class": type(self).__name__, "sha256": hashlib.sha256(content).hexdigest()}
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for name, data in (("model.skops", content), ("model.json", json.dumps(header, indent=1).encode())):
+            part = Path(folder, name + ".part")
+            part.write_bytes(data)
+            part.replace(Path(folder, name))
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote; ValueError names a damaged file, or types that are not to be trusted."""
+        from skops.io import get_untrusted_types, loads
+
+        expected = _read_header(Path(folder, "model.json"), cls.__name__)
+        file = Path(folder, "model.skops")
+        content = file.read_bytes()
+        if hashlib.sha256(content).hexdigest() != expected:
+            raise ValueError(f"{str(file)!r} is damaged: it is not what model.json beside it describes. Save it again.")
+        try:
+            unknown = get_untrusted_types(data=content)
+        except Exception as error:
+            raise ValueError(f"{str(file)!r} is damaged or no skops file ({error}). Save the model again.") from error
+        refused = _refused(unknown)
+        if refused:
+            raise ValueError(f"{str(file)!r} holds types that a model of hopular does not have: {', '.join(refused)}")
+        model = loads(content, trusted=sorted(unknown))
+        if type(model) is not cls:
+            raise ValueError(f"{str(file)!r} holds a {type(model).__name__}, not a {cls.__name__}")
+        return model
+
+
+class PreparedClassifier(ClassifierMixin, Prepared):  # type: ignore[misc]
+    """A classifier for frames. Without probabilities of the estimator, they are the softmax of its decision values."""
+
+    def _learn_y(self, y: Any) -> Array:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
+        if missing:
+            raise ValueError(f"Input y contains NaN: {missing} labels are missing. Drop these rows.")
+        target = np.asarray(column_or_1d(y, warn=True))
+        if target.dtype.kind == "f" and np.isinf(target).any():
+            raise ValueError("Input y contains infinity, which is no class. Drop these rows.")
+        check_classification_targets(target)
+        self.classes_, codes = np.unique(target, return_inverse=True)
+        self.prior_ = np.bincount(codes) / len(codes)
+        return np.asarray(codes)
+
+    def predict_proba(self, X: Any) -> Array:
+        """Class probabilities, columns in the order of `classes_`."""
+        matrix = self._matrix(X)
+        if hasattr(self.estimator_, "predict_proba"):
+            values = self.estimator_.predict_proba(matrix)
+        else:
+            values = softmax(decision_values(self.estimator_, matrix))
+        values = np.clip(np.asarray(values, dtype=np.float64), 0.0, None)
+        total = values.sum(1, keepdims=True)
+        usable = np.isfinite(total) & (total > 0)
+        return np.where(usable, values / np.where(usable, total, 1.0), self.prior_)
+
+    def predict(self, X: Any) -> Array:
+        """The most probable class of each row."""
+        codes = self.predict_proba(X).argmax(1)
+        return np.asarray(self.classes_[codes])
+
+
+class PreparedRegressor(RegressorMixin, Prepared):  # type: ignore[misc]
+    """A regressor for frames. With `standardise_target` the estimator sees the target with mean 0 and variance 1."""
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        preparation: Way = "scaled",
+        max_seconds: float | None = None,
+        standardise_target: bool = False,
+    ) -> None:
+        super().__init__(estimator, preparation=preparation, max_seconds=max_seconds)
+        self.standardise_target = standardise_target
+
+    def _learn_y(self, y: Any) -> Array:
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        target = np.asarray(column_or_1d(y, warn=True)).astype(np.float64)
+        if not np.isfinite(target).all():
+            bad = int((~np.isfinite(target)).sum())
+            raise ValueError(f"Input y contains NaN or infinity in {bad} rows. Drop these rows.")
+        mean, scale = mean_and_scale(target) if self.standardise_target and len(target) else (0.0, 1.0)
+        self.target_mean_, self.target_scale_ = mean, scale or 1.0
+        return (target - self.target_mean_) / self.target_scale_
+
+    def predict(self, X: Any) -> Array:
+        """The predicted number for each row."""
+        matrix = self._matrix(X)
+        predicted = np.asarray(self.estimator_.predict(matrix), dtype=np.float64).reshape(-1)
+        return predicted * self.target_scale_ + self.target_mean_
+
+
+# -------------------------------------------------------------------------------------------------- fitting quietly
+
+
+def fit_estimator(estimator: Any, X: Array, y: Array, max_seconds: float | None = None) -> Any:
+    """A fitted clone: quiet, with no more neighbours or components than the matrix allows.
+
+    Where nothing can be learned (no column, one class only, or as many classes as rows) it is the prior.
+    """
+    if X.shape[1] == 0 or (is_classifier(estimator) and len(np.unique(y)) in (1, len(y))):
+        return fit_prior(X, y, is_classifier(estimator))
+    model = clone(estimator)
+    limits = {"n_neighbors": len(X), "n_components": max(1, min(len(X) - 1, X.shape[1]))}
+    params = model.get_params(deep=False)
+    model.set_params(**{name: min(params[name], most) for name, most in limits.items() if params.get(name) is not None})
+    with warnings.catch_warnings(), parallel_config("threading"):  # bagging would start processes
+        warnings.simplefilter("ignore", UserWarning)  # no convergence, collinear columns, a class of one row
+        if max_seconds is None or "warm_start" not in params or "n_estimators" not in params:
+            model.fit(X, y)
+        else:
+            _grow(model, X, y, max_seconds)
+    if hasattr(model, "estimators_") and "n_jobs" in params:
+        model.set_params(n_jobs=1)  # threads would sum the trees' votes in any order, which changes the last bits
+    return model
+
+
+def fit_prior(X: Array, y: Array, classification: bool) -> Any:
+    """What is left where nothing can be learned: the class frequencies, or the mean."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
+    return (DummyClassifier(strategy="prior") if classification else DummyRegressor()).fit(X, y)
+
+
+def _grow(ensemble: Any, X: Array, y: Array, max_seconds: float) -> None:
+    """Fit trees chunk by chunk until all are there or the next chunk would be late."""
+    started, total = time.monotonic(), ensemble.n_estimators
+    size = min(total, max(1, ensemble.n_jobs or 1))
+    ensemble.set_params(warm_start=True)
+    while True:
+        ensemble.set_params(n_estimators=size).fit(X, y)
+        spent = max(time.monotonic() - started, 1e-9)
+        more = int(min(total - size, size, (max_seconds - spent) * size / spent / 2))
+        if more < 1:
+            break
+        size += more
+    ensemble.set_params(warm_start=False)
+
+
+def decision_values(classifier: Any, X: Array) -> Array:
+    """The decision function with one column per class, also for two classes."""
+    values = np.asarray(classifier.decision_function(X))
+    return np.column_stack([np.zeros_like(values), values]) if values.ndim == 1 else values
+
+
+def softmax(values: Array) -> Array:
+    """Rows of positive numbers that sum to one."""
+    powers = np.exp(values - values.max(1, keepdims=True))
+    return np.asarray(powers / powers.sum(1, keepdims=True))
+
+
+def _refused(names: list[str]) -> list[str]:
+    """Of the types in a file those that are neither listed nor classes of this package: a file could name anything."""
+    return sorted(name for name in names if name not in TRUSTED and not _is_own(name))
+
+
+def _is_own(name: str) -> bool:
+    module, _, attribute = name.rpartition(".")
+    own = module.startswith("hopular.methods.") and module.count(".") == 2
+    if not own or importlib.util.find_spec(module) is None:
+        return False
+    found = getattr(importlib.import_module(module), attribute, None)
+    return isinstance(found, type) and found.__module__ == module
+
+
+def _read_header(file: Path, wanted: str) -> str:
+    """The hash of the model beside this file, which must be of the class that is wanted."""
+    try:
+        header = json.loads(file.read_bytes())
+        found, kind, expected = header["format"], header["class"], header["sha256"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{str(file)!r} is damaged or not written by hopular ({error!r}). Save it again.") from error
+    if found != FORMAT:
+        raise ValueError(
+            f"{str(file)!r} has model format {found!r}, this version of hopular reads {FORMAT}. Fit again."
+        )
+    if kind != wanted:
+        raise ValueError(f"{str(file)!r} describes a {kind}; load it with {kind}.load")
+    return str(expected)

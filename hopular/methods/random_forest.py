@@ -1,0 +1,29 @@
+"""Random forest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+from hopular.methods.prepared import STOPS_IN_TIME, prepared
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """500 trees on category codes, with NaN as it is."""
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+
+    forest = RandomForestClassifier if task == "classification" else RandomForestRegressor
+    trees = forest(**{"n_estimators": 500, **params}, random_state=run.seed, n_jobs=run.threads)
+    return prepared(task, trees, "ordinal", max_seconds=run.max_seconds)
+
+
+METHOD = Method(
+    name="random_forest",
+    title="Random forest",
+    group="classical",
+    make=make,
+    paper_name="Random Forest",
+    notes=(STOPS_IN_TIME,),
+)

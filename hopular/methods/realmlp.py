@@ -1,0 +1,27 @@
+"""RealMLP with tuned defaults (Holzmüller et al., 2024), from pytabkit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+from hopular.methods.tabkit import make_tabkit
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """RealMLP_TD with pytabkit's defaults; it stops early by `eval_set`."""
+    return make_tabkit("RealMLP_TD", task, params, run)
+
+
+METHOD = Method(
+    name="realmlp",
+    title="RealMLP",
+    group="modern",
+    make=make,
+    packages=("pytabkit",),
+    extra="modern",
+    uses_gpu=True,
+    notes=("stops by max_seconds", "cannot be saved"),
+)

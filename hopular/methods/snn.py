@@ -1,0 +1,28 @@
+"""Self-normalising networks (Klambauer et al. 2017)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Method, Run
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """SNNClassifier or SNNRegressor with the given settings."""
+    from hopular.methods.neural.estimators import SNNClassifier, SNNRegressor
+
+    estimator = SNNClassifier if task == "classification" else SNNRegressor
+    return estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+
+
+METHOD = Method(
+    name="snn",
+    title="Self-normalising network",
+    group="deep",
+    make=make,
+    paper_name="Self-Normalizing Networks",
+    has_curve=True,
+    uses_gpu=True,
+)

@@ -1,0 +1,103 @@
+"""What the methods of pytabkit share: its estimators behind the contract of a Method. No method by itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+from sklearn.base import BaseEstimator, clone
+
+from hopular.data.dataset import Task
+from hopular.methods.method import Run
+from hopular.methods.prepared import Array, PreparedClassifier, PreparedRegressor, fit_prior
+
+DEVICES = {"auto": None, "cuda": "cuda:0"}  # as pytabkit names them
+
+
+class TabkitModel(BaseEstimator):  # type: ignore[misc]
+    """An estimator of pytabkit by its name; it is imported when it is fitted."""
+
+    def __init__(self, name: str, settings: dict[str, Any]) -> None:
+        self.name = name
+        self.settings = settings
+
+    def fit(
+        self,
+        X: Array,
+        y: Array,
+        valid: tuple[Array, Array] | None,
+        categorical: list[bool],
+        max_seconds: float | None,
+    ) -> Self:
+        import pytabkit
+
+        self.categorical_ = categorical
+        options: dict[str, Any] = {"cat_col_names": [f"x{i}" for i, yes in enumerate(categorical) if yes]}
+        if valid is not None:
+            options |= {"X_val": self._frame(valid[0]), "y_val": valid[1]}
+        if max_seconds is not None:
+            options["time_to_fit_in_seconds"] = max(1, int(max_seconds))
+        self.model_ = getattr(pytabkit, self.name)(**self.settings).fit(self._frame(X), y, **options)
+        return self
+
+    def predict_proba(self, X: Array) -> Array:
+        return np.asarray(self.model_.predict_proba(self._frame(X)))
+
+    def predict(self, X: Array) -> Array:
+        return np.asarray(self.model_.predict(self._frame(X)))
+
+    def _frame(self, X: Array) -> pd.DataFrame:
+        frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
+        return frame.astype({f"x{i}": int for i, yes in enumerate(self.categorical_) if yes})
+
+
+class TabkitClassifier(PreparedClassifier):
+    """A classifier of pytabkit; `eval_set` is its validation set, which otherwise it takes from X."""
+
+    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
+        if not matrix.shape[1] or len(self.classes_) == 1:
+            return fit_prior(matrix, target, True)
+        valid = None
+        if eval_set is not None:
+            codes = pd.Index(self.classes_).get_indexer(pd.Index(np.asarray(eval_set[1])))
+            rows = self.preparation_.matrix(self._check_table(eval_set[0], reset=False))
+            valid = (rows[codes >= 0], codes[codes >= 0])
+        return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        raise NotImplementedError("a model of pytabkit cannot be saved without pickle; fit it again instead")
+
+
+class TabkitRegressor(PreparedRegressor):
+    """A regressor of pytabkit; `eval_set` is its validation set, which otherwise it takes from X."""
+
+    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
+        if not matrix.shape[1]:
+            return fit_prior(matrix, target, False)
+        valid = None
+        if eval_set is not None:
+            numbers = (np.asarray(eval_set[1], dtype=np.float64) - self.target_mean_) / self.target_scale_
+            valid = (self.preparation_.matrix(self._check_table(eval_set[0], reset=False)), numbers)
+        return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        raise NotImplementedError("a model of pytabkit cannot be saved without pickle; fit it again instead")
+
+
+def make_tabkit(family: str, task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """The classifier or regressor of a family such as "TabM_D"."""
+    settings = {
+        **params,
+        "random_state": run.seed,
+        "n_threads": run.threads,
+        "device": DEVICES.get(run.device, run.device),
+        "verbosity": 0,
+    }
+    if task == "classification":
+        model = TabkitModel(f"{family}_Classifier", settings)
+        return TabkitClassifier(model, preparation="filled", max_seconds=run.max_seconds)
+    model = TabkitModel(f"{family}_Regressor", settings)
+    return TabkitRegressor(model, preparation="filled", max_seconds=run.max_seconds)

@@ -1,0 +1,146 @@
+"""XGBoost (Chen and Guestrin, 2016), with its own handling of categories and missing values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from hopular.data.dataset import Task
+from hopular.methods.boosting import (
+    PATIENCE,
+    Array,
+    BoostedClassifier,
+    BoostedRegressor,
+    BoostedTrees,
+    Deadline,
+    Trained,
+    best_round,
+)
+from hopular.methods.method import Method, Run
+
+OBJECTIVES = {  # with the metric that validates them
+    "regression": ("reg:squarederror", "rmse"),
+    "binary": ("binary:logistic", "logloss"),
+    "multiclass": ("multi:softprob", "mlogloss"),
+}
+
+
+class XGBoostTrees(BoostedTrees):
+    """What classifier and regressor share; parameters are named as in XGBoost and have its defaults."""
+
+    _model_file = "model.ubj"
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 1000,
+        learning_rate: float = 0.3,
+        max_depth: int = 6,
+        subsample: float = 1.0,
+        colsample_bytree: float = 1.0,
+        colsample_bylevel: float = 1.0,
+        min_child_weight: float = 1.0,
+        reg_alpha: float = 0.0,
+        reg_lambda: float = 1.0,
+        gamma: float = 0.0,
+        max_seconds: float | None = None,
+        n_jobs: int = 1,
+        device: str = "cpu",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.subsample = subsample
+        self.colsample_bytree = colsample_bytree
+        self.colsample_bylevel = colsample_bylevel
+        self.min_child_weight = min_child_weight
+        self.reg_alpha = reg_alpha
+        self.reg_lambda = reg_lambda
+        self.gamma = gamma
+        self.max_seconds = max_seconds
+        self.n_jobs = n_jobs
+        self.device = device
+        self.random_state = random_state
+
+    def _matrix(self, rows: Array, target: Array | None = None) -> Any:
+        import xgboost
+
+        kinds = np.full(rows.shape[1], "q")
+        kinds[self._categorical] = "c"
+        return xgboost.DMatrix(
+            rows, target, feature_types=kinds.tolist(), enable_categorical=True, nthread=self.n_jobs, missing=np.nan
+        )
+
+    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+        import xgboost
+
+        class Stop(xgboost.callback.TrainingCallback):
+            def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+                return deadline.passed()
+
+        objective, metric = OBJECTIVES[self._kind]
+        params = self._settings | {"objective": objective, "eval_metric": metric, "tree_method": "hist"}
+        params |= {"nthread": self.n_jobs, "seed": self._seed, "verbosity": 0}
+        params["device"] = self.device if self.device.startswith("cuda") else "cpu"
+        if self._kind == "multiclass":
+            params["num_class"] = len(self.prior_)
+        history: dict[str, Any] = {}
+        booster = xgboost.train(
+            params,
+            self._matrix(rows, target),
+            self.n_estimators,
+            evals=[(self._matrix(*valid), "valid")] if valid else [],
+            evals_result=history,
+            callbacks=[*([xgboost.callback.EarlyStopping(rounds=PATIENCE)] if valid else []), Stop()],
+            verbose_eval=False,
+        )
+        curve = history["valid"][metric] if valid else []
+        rounds = best_round(curve, booster.num_boosted_rounds())
+        booster = booster[:rounds]
+        booster.set_param({"nthread": self.n_jobs})
+        gains = np.zeros(rows.shape[1])
+        for name, gain in booster.get_score(importance_type="total_gain").items():
+            gains[int(name[1:])] = np.sum(gain)
+        return Trained(booster, rounds, gains, curve)
+
+    def _outputs(self, rows: Array) -> Array:
+        return np.asarray(self.model_.predict(self._matrix(rows)))
+
+    def _write_model(self, path: str) -> None:
+        self.model_.save_model(path)
+
+    def _read_model(self, path: str) -> Any:
+        import xgboost
+
+        return xgboost.Booster({"nthread": self.n_jobs}, model_file=path)
+
+
+class XGBoostClassifier(BoostedClassifier, XGBoostTrees):
+    """XGBoost for classification."""
+
+
+class XGBoostRegressor(BoostedRegressor, XGBoostTrees):
+    """XGBoost for regression."""
+
+
+def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+    """XGBoostClassifier or XGBoostRegressor with the given settings."""
+    estimator = XGBoostClassifier if task == "classification" else XGBoostRegressor
+    return estimator(
+        **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
+    )
+
+
+METHOD = Method(
+    name="xgboost",
+    title="XGBoost",
+    group="boosting",
+    make=make,
+    paper_name="XGBoost",
+    packages=("xgboost",),
+    extra="benchmark",
+    uses_gpu=True,
+)

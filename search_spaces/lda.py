@@ -1,0 +1,15 @@
+"""Linear discriminant analysis: how far the covariance is shrunk to a multiple of the identity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from optuna import Trial
+
+
+def suggest(trial: Trial, size: str) -> dict[str, Any]:
+    """From almost nothing to all the way."""
+    return {
+        "shrinkage": trial.suggest_float("shrinkage", 1e-4, 1.0, log=True),
+    }

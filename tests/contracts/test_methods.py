@@ -1,0 +1,230 @@
+"""The contract of methods: whatever the library behind it, a method takes a dataset's frame and behaves the same."""
+
+from __future__ import annotations
+
+import pkgutil
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import search_spaces
+from hopular.data.dataset import Task
+from hopular.methods import MethodError, Run, get_method, method_names, methods
+
+QUICK: dict[str, dict[str, Any]] = {  # settings that make a method quick on tiny frames
+    "hopular": {"max_epochs": 60, "n_blocks": 1, "embedding_dim": 16},
+    "npt": {"max_epochs": 60, "n_layers": 2, "n_heads": 4, "embedding_dim": 16},
+    "snn": {"max_epochs": 60},
+    "mlp": {"max_epochs": 60},
+    "xgboost": {"n_estimators": 50},
+    "lightgbm": {"n_estimators": 50},
+    "catboost": {"n_estimators": 50},
+    **{key: {"n_estimators": 30} for key in ("random_forest", "extra_trees", "bagging", "adaboost", "stacking")},
+    "ensemble": {"members": [("logistic", {}, None), ("decision_tree", {}, 3)]},
+}
+REGRESSION = {"ensemble": {"members": [("glm", {}, None), ("decision_tree", {}, 3)]}}
+STOPS_ITSELF = ("hopular", "npt", "snn", "mlp", "xgboost", "lightgbm", "catboost", "random_forest", "extra_trees")
+pytestmark = pytest.mark.filterwarnings("ignore:column .* has a single value")
+AVAILABLE = [name for name, method in methods().items() if not method.missing_packages]
+CLASSIFIERS = [name for name in AVAILABLE if "classification" in methods()[name].tasks]
+REGRESSORS = [name for name in AVAILABLE if "regression" in methods()[name].tasks]
+
+
+def make(name: str, task: Task, **run: Any) -> Any:
+    params = (REGRESSION.get(name) if task == "regression" else None) or QUICK.get(name, {})
+    return get_method(name).make(task, params, Run(**{"seed": 1, **run}))
+
+
+def messy(rows: int = 80, seed: int = 0) -> pd.DataFrame:
+    """Numbers with gaps, strings with gaps, a constant column and one without information."""
+    random = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "size": random.normal(size=rows),
+            "weight": random.normal(5, 2, size=rows),
+            "colour": random.choice(["red", "green", "blue"], rows),
+            "constant": 1.0,
+            "same": "x",
+        }
+    )
+    frame.loc[random.random(rows) < 0.1, "weight"] = np.nan
+    frame.loc[random.random(rows) < 0.1, "colour"] = None
+    return frame.astype({"colour": "category", "same": "category"})
+
+
+def labels(frame: pd.DataFrame, classes: int) -> pd.Series:
+    """Classes that the frame tells: by size, and for half of the rows by colour."""
+    value = frame["size"] + (frame["colour"] == "red") * 0.5
+    codes = pd.qcut(value, classes, labels=False)
+    return pd.Series(pd.Categorical([f"class {code}" for code in codes]), name="kind")
+
+
+def numbers(frame: pd.DataFrame) -> pd.Series:
+    return (3 * frame["size"] + (frame["colour"] == "red") + 10).rename("price")
+
+
+def parts(y: pd.Series) -> tuple[pd.DataFrame, pd.Series, tuple[pd.DataFrame, pd.Series]]:
+    """The first three quarters of the messy frame for training, the rest for validation."""
+    frame, cut = messy(len(y)), 3 * len(y) // 4
+    valid = (frame.iloc[cut:].reset_index(drop=True), y.iloc[cut:].reset_index(drop=True))
+    return frame.iloc[:cut], y.iloc[:cut], valid
+
+
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_classification(name: str, classes: int) -> None:
+    X, y, valid = parts(labels(messy(120), classes))
+    model = make(name, "classification").fit(X, y, eval_set=valid)
+    probabilities = model.predict_proba(valid[0])
+    assert probabilities.shape == (len(valid[0]), classes)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    assert (probabilities >= 0).all()
+    assert list(model.classes_) == sorted(set(y))
+    predicted = model.predict(valid[0])
+    assert set(predicted) <= set(y)
+    assert (predicted == model.classes_[probabilities.argmax(axis=1)]).mean() > 0.95
+    assert 0 <= model.score(*valid) <= 1
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_regression(name: str) -> None:
+    X, y, valid = parts(numbers(messy()))
+    model = make(name, "regression").fit(X, y, eval_set=valid)
+    predicted = np.asarray(model.predict(valid[0]))
+    assert predicted.shape == (len(valid[0]),)
+    assert np.isfinite(predicted).all()
+    assert y.min() - 20 < predicted.min() <= predicted.max() < y.max() + 20
+
+
+@pytest.mark.parametrize("name", [n for n in CLASSIFIERS if n != "majority"])
+def test_a_classifier_learns(name: str) -> None:
+    X, y, valid = parts(labels(messy(200), 2))
+    assert make(name, "classification").fit(X, y, eval_set=valid).score(*valid) > 0.7
+
+
+@pytest.mark.parametrize("name", [n for n in REGRESSORS if n != "mean"])
+def test_a_regressor_learns(name: str) -> None:
+    X, y, valid = parts(numbers(messy(200)))
+    assert make(name, "regression").fit(X, y, eval_set=valid).score(*valid) > 0.3
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_a_class_with_one_row_and_unseen_values(name: str) -> None:
+    frame = messy(60)
+    y = labels(frame, 2).astype(str)
+    y.iloc[7] = "rare"
+    y.iloc[-1] = "never trained"
+    new = frame.iloc[45:].copy()
+    new["colour"] = new["colour"].cat.add_categories("ultraviolet")
+    new.loc[new.index[0], "colour"] = "ultraviolet"
+    model = make(name, "classification").fit(frame.iloc[:45], y.iloc[:45], eval_set=(new, y.iloc[45:]))
+    assert list(model.classes_) == ["class 0", "class 1", "rare"]
+    assert np.isfinite(model.predict_proba(new)).all()
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_nothing_but_constant_columns(name: str) -> None:
+    task: Task = methods()[name].tasks[0]
+    X = pd.DataFrame({"a": [1.0] * 20, "b": pd.Categorical(["x"] * 20)})
+    y = pd.Series(np.arange(20.0) if task == "regression" else pd.Categorical(list("pq") * 10))
+    if name in ("hopular", "npt", "snn", "mlp"):
+        with pytest.raises(ValueError, match=r"(?i)no (usable )?(feature|column)|constant"):
+            make(name, task).fit(X, y)
+        return
+    assert len(make(name, task).fit(X, y).predict(X)) == 20
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_the_same_seed_gives_the_same_model(name: str) -> None:
+    task: Task = methods()[name].tasks[0]
+    X, y, valid = parts(labels(messy(60), 2) if task == "classification" else numbers(messy(60)))
+    models = [make(name, task).fit(X, y, eval_set=valid) for _ in range(2)]
+    predict = "predict_proba" if task == "classification" else "predict"
+    first, second = (getattr(model, predict)(valid[0]) for model in models)
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_it_can_be_cloned_and_fitted_without_validation_rows(name: str) -> None:
+    task: Task = methods()[name].tasks[0]
+    X, y, _ = parts(labels(messy(60), 2) if task == "classification" else numbers(messy(60)))
+    original = make(name, task)
+    copy = clone(original)
+    assert copy.get_params(deep=False).keys() == original.get_params(deep=False).keys()
+    assert len(copy.fit(X, y).predict(X)) == len(X)
+    assert not hasattr(original, "n_features_in_")
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_it_is_saved_without_pickle_and_predicts_the_same(name: str, tmp_path: Any) -> None:
+    task: Task = methods()[name].tasks[0]
+    X, y, valid = parts(labels(messy(60), 2) if task == "classification" else numbers(messy(60)))
+    model = make(name, task).fit(X, y, eval_set=valid)
+    model.save(tmp_path / "model")
+    again = type(model).load(tmp_path / "model")
+    predict = "predict_proba" if task == "classification" else "predict"
+    np.testing.assert_allclose(getattr(again, predict)(valid[0]), getattr(model, predict)(valid[0]), rtol=1e-6)
+    written = [path for path in (tmp_path / "model", *tmp_path.rglob("*")) if path.is_file()]
+    assert written
+    for path in written:
+        assert path.read_bytes()[:2] != b"\x80\x04", f"{path.name} is a pickle"
+
+
+@pytest.mark.parametrize("name", [n for n in STOPS_ITSELF if n in AVAILABLE])
+def test_a_time_budget_is_kept(name: str) -> None:
+    frame = messy(2000)
+    X, y, valid = parts(labels(frame, 5))
+    params: dict[str, Any] = {"n_estimators": 100_000} if methods()[name].group != "deep" else {"max_epochs": 100_000}
+    start = time.monotonic()
+    model = get_method(name).make("classification", params, Run(seed=1, max_seconds=2)).fit(X, y, eval_set=valid)
+    assert time.monotonic() - start < 2 + 8  # a start-up, one step or round, and a machine that may be busy
+    assert len(model.predict(valid[0])) == len(valid[0])
+
+
+def test_every_method_has_a_space_and_every_space_a_method() -> None:
+    spaces = [module.name for module in pkgutil.iter_modules(search_spaces.__path__)]
+    assert sorted(spaces) == sorted(method_names())
+
+
+def test_the_groups_are_complete() -> None:
+    expected = {
+        "deep": {"hopular", "npt", "snn", "mlp"},
+        "boosting": {"xgboost", "catboost", "lightgbm"},
+        "floor": {"majority", "mean"},
+        "modern": {"realmlp", "tabm"},
+        "ensemble": {"ensemble"},
+        "classical": {
+            "svm",
+            "logistic",
+            "random_forest",
+            "extra_trees",
+            "decision_tree",
+            "knn",
+            "naive_bayes",
+            "lda",
+            "pls",
+            "bagging",
+            "adaboost",
+            "stacking",
+            "glm",
+        },
+    }
+    found: dict[str, set[str]] = {}
+    for method in methods().values():
+        found.setdefault(method.group, set()).add(method.name)
+    assert found == expected
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(MethodError, match=r"no method 'xgbost'. Did you mean 'xgboost'\?"):
+        get_method("xgbost")
+
+
+@pytest.mark.parametrize("name", [n for n, method in methods().items() if method.missing_packages])
+def test_what_is_not_installed_says_how_to_install_it(name: str) -> None:
+    with pytest.raises(MethodError, match=r"not installed: pip install 'hopular\[\w+\]'"):
+        get_method(name)
