@@ -44,7 +44,7 @@ def paper_recipe(n_rows: int) -> Recipe:
     )
 
 
-VISITS = 45_000  # rows that the default schedule passes over,
+VISITS = 50_000  # rows that the default schedule passes over,
 EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 128
 VALIDATIONS = 40
@@ -64,7 +64,7 @@ def default_recipe(n_rows: int) -> Recipe:
         memory_ratio=min(1.0, MEMORY / n_rows),
         learning_rate=1e-2,
         slow_rate=0.05,
-        validate_every=max(1, max_epochs // VALIDATIONS),
+        validate_every=math.ceil(max_epochs / VALIDATIONS),
         patience=VALIDATIONS,  # to the end: gamma leaves most of the weight to the target's loss only late
         selection="loss",
     )
@@ -80,5 +80,5 @@ def make_recipe(name: str, n_rows: int, **overrides: object) -> Recipe:
     changes = {key: value for key, value in overrides.items() if value is not None}
     recipe = RECIPES[name](n_rows)
     if "max_epochs" in changes and "validate_every" not in changes and name == "default":
-        changes["validate_every"] = max(1, int(changes["max_epochs"]) // VALIDATIONS)  # type: ignore[call-overload]
+        changes["validate_every"] = math.ceil(int(changes["max_epochs"]) / VALIDATIONS)  # type: ignore[call-overload]
     return replace(recipe, **changes)  # type: ignore[arg-type]
