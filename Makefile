@@ -26,8 +26,10 @@ lint: $(READY)  ## Check style, formatting and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## Measure the model's speed and memory against the floor
+bench: $(READY)  ## Measure the model's speed and memory against the floor, the search's overhead, and loading
 	$(BIN)/python -m benchmarks.speed $(ARGS)
+	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.data
 
 clean:  ## Remove caches and build output (keeps .venv and mlruns)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,125 @@
+"""What the search costs beside the fits, and what a second worker gains: `python -m benchmarks.search`.
+
+Overhead is the time of a trial that is neither fit nor prediction: proposing, storing, and the way to the worker
+process and back. It is measured with a method that does nothing (tests/methods_for_tests/methods/idle.py), at the start
+of a study and with 1,000 finished trials of ten parameters in it. The speed-up is that of 60 XGBoost trials by two jobs
+over one, both with worker processes of their own start-up included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import tempfile
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+TOYS = Path(__file__).parents[1] / "tests" / "methods_for_tests"
+AIM_START, AIM_LATE, AIM_SPEED_UP = 60, 150, 1.6
+
+
+def overhead(url: str, trials: int, filled: int = 0) -> float:
+    """Median seconds a trial beside fit and prediction, after `filled` trials that are there already."""
+    from hopular.data import load
+    from hopular.data.splits import make_splits
+    from hopular.search.budget import Budget
+    from hopular.search.engine import _Search, iterate
+    from hopular.search.problem import make_problem
+
+    dataset = load("breast-cancer-wisconsin")
+    problem, budget = make_problem(dataset, make_splits(dataset)[0]), Budget(trials=filled + trials)
+    fill(_Search(problem, "idle", budget, 0, url, 1, "cpu", None), filled)
+    seconds, last = [], 0.0
+    for place, record in enumerate(iterate(problem, "idle", budget, storage=url)):
+        now = time.perf_counter()
+        if place:  # the first one starts the worker process
+            seconds.append(now - last - record.fit_seconds - record.predict_seconds)
+        last = now
+    return statistics.median(seconds)
+
+
+def fill(search: object, trials: int) -> None:
+    """Finished trials with random parameters, each added as a search adds it."""
+    import optuna
+    from optuna.samplers import RandomSampler
+
+    from hopular.search.record import Record
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(sampler=RandomSampler(seed=0))
+    for slot in range(trials):
+        trial = study.ask()
+        settings = search.proposer._module.suggest(trial, "small")  # type: ignore[attr-defined]
+        record = Record(slot, 0, settings, "complete", score=0.5 + settings["p0"] / 4)
+        search.study.lease(slot + 1)  # type: ignore[attr-defined]
+        search.study.add(record, trial.params, trial.distributions)  # type: ignore[attr-defined]
+
+
+def seconds_of(url: str, jobs: int, trials: int) -> float:
+    """A search of `trials` XGBoost trials by so many jobs."""
+    from hopular.data import load
+    from hopular.data.splits import make_splits
+    from hopular.search.budget import Budget
+    from hopular.search.engine import search
+    from hopular.search.problem import make_problem
+
+    dataset = load("breast-cancer-wisconsin")
+    problem = make_problem(dataset, make_splits(dataset)[0])
+    start = time.perf_counter()
+    result = search(problem, "xgboost", Budget(trials=trials), storage=url, jobs=jobs)
+    assert result.complete, result.summary
+    return time.perf_counter() - start
+
+
+def burn(steps: int) -> int:
+    return sum(i * i for i in range(steps))
+
+
+def possible(steps: int = 6_000_000) -> float:
+    """How much faster two bare processes are than one on this machine as busy as it is now."""
+    with get_context("spawn").Pool(2) as pool:
+        pool.map(burn, [1, 1])
+        start = time.perf_counter()
+        for _ in range(2):
+            pool.apply(burn, [steps])
+        middle = time.perf_counter()
+        pool.map(burn, [steps, steps], chunksize=1)
+        return (middle - start) / (time.perf_counter() - middle)
+
+
+def main(args: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
+    parser.add_argument("--trials", type=int, default=50, help="trials that overhead is measured over")
+    parser.add_argument("--filled", type=int, default=1000, help="trials that a long study has already")
+    parser.add_argument("--booster-trials", type=int, default=60)
+    options = parser.parse_args(args)
+    os.environ["HOPULAR_PLUGINS"] = str(TOYS)
+    os.environ["OMP_NUM_THREADS"] = "1"  # one job uses one core, so that two are compared with that
+    load_before = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+
+        def url(name: str) -> str:
+            return f"sqlite:///{folder}/{name}.db"
+
+        start = overhead(url("start"), options.trials)
+        late = overhead(url("late"), options.trials, options.filled)
+        one = seconds_of(url("one"), 1, options.booster_trials)
+        two = seconds_of(url("two"), 2, options.booster_trials)
+        bare = possible()
+    table = Table("search, sqlite", "measured", "aim", title="the search engine")
+    table.add_row(f"overhead, trials 1-{options.trials}, median", f"{1e3 * start:.0f} ms", f"<= {AIM_START} ms")
+    table.add_row(f"overhead from trial {options.filled} on, median", f"{1e3 * late:.0f} ms", f"<= {AIM_LATE} ms")
+    speed = f"{one:.1f} s / {two:.1f} s = {one / two:.2f}"
+    table.add_row(f"{options.booster_trials} XGBoost trials, one job / two jobs", speed, f">= {AIM_SPEED_UP}")
+    table.add_row("plain arithmetic, one process / two processes", f"{bare:.2f}", "what is possible now")
+    Console(width=100).print(table)
+    print(f"{os.cpu_count()} cores, load {load_before:.1f} before and {os.getloadavg()[0]:.1f} after")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,55 @@
+"""Budget: how much a search may try and for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hopular.data.errors import nearest
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of one search. A grid with fewer settings than `trials` is tried once and no more."""
+
+    trials: int = 10
+    grid_trials: int | None = None  # for methods with a grid; None means the whole grid, however small `trials` is
+    seconds_per_trial: float | None = None
+    seconds: float | None = None  # of the whole search, restarts included
+    max_epochs: int | None = None  # of methods that train by epochs; None leaves it to the method
+    memory: float | None = None  # bytes that a trial's process may use
+    replicates: int = 1  # seeds that the best setting is trained with
+
+    def __post_init__(self) -> None:
+        for name in ("trials", "grid_trials", "max_epochs", "replicates"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise ValueError(f"budget: {name} is {value!r}: use a whole number from 1 on")
+        for name in ("seconds_per_trial", "seconds", "memory"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | float) and value > 0):
+                raise ValueError(f"budget: {name} is {value!r}: use a number above 0")
+
+    def slots(self, grid_size: int | None) -> int:
+        """How many trials a search has: of a distribution `trials`, of a grid at most its size."""
+        if grid_size is None:
+            return self.trials
+        return grid_size if self.grid_trials is None else min(grid_size, self.grid_trials)
+
+
+PRESETS = {
+    "smoke": Budget(trials=2, grid_trials=1, seconds_per_trial=20, max_epochs=10),
+    "quick": Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900),
+    "paper": Budget(trials=1000, replicates=3),
+}
+
+
+def preset(name: str, **overrides: Any) -> Budget:
+    """A named budget with some of its limits changed."""
+    if name not in PRESETS:
+        raise ValueError(f"there is no budget {name!r}.{nearest(name, PRESETS)} There are: {', '.join(PRESETS)}")
+    unknown = sorted(set(overrides) - set(Budget.__dataclass_fields__))
+    if unknown:
+        hint = nearest(unknown[0], Budget.__dataclass_fields__)
+        raise ValueError(f"a budget has no limit {unknown[0]!r}.{hint}")
+    return replace(PRESETS[name], **overrides)

@@ -1,0 +1,283 @@
+"""The search: lease a slot, propose a setting, fit it in a worker process, store its record; until no slot is left."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import queue
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopular.methods import MethodError, Run, get_method
+from hopular.search.budget import Budget
+from hopular.search.job import Job, Outcome
+from hopular.search.problem import Problem
+from hopular.search.record import Record, best_of
+from hopular.search.space import Proposal, Proposer
+from hopular.search.storage import Study, open_storage
+from hopular.search.worker import InfrastructureError, LostError, Worker
+
+VERSION = 1  # of the protocol; another one starts new studies
+BEAT = 5.0  # seconds between beats of a lease
+WAIT = (0.2, 2.0)  # seconds between looks at slots that others have, at first and later on
+SOFT = 0.9  # share of a trial's time after which a method that can stop by itself is to do so
+RETRIES = 2  # of a trial whose process could not be started or was lost
+PAUSE = 1.0  # seconds before the first of them
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A search as it stands: all finished trials, also those of earlier calls and other processes."""
+
+    study: str
+    slots: int
+    records: list[Record]
+
+    @property
+    def best(self) -> Record | None:
+        return best_of(self.records)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the whole budget of trials is used; not so if time ran out."""
+        return len(self.records) == self.slots
+
+    @property
+    def summary(self) -> str:
+        """Counts in words: '12 trials: 9 complete, 1 pruned, 2 failed (1 time-out, 1 crash)'."""
+        states = Counter(record.state for record in self.records)
+        kinds = Counter(record.kind for record in self.records if record.kind)
+        parts = [f"{count} {state}" for state, count in sorted(states.items())]
+        failed = f" ({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))})" if kinds else ""
+        return f"{len(self.records)} of {self.slots} trials: {', '.join(parts) or 'none'}{failed}"
+
+
+def study_name(problem: Problem, method: str, budget: Budget, seed: int, space: str) -> str:
+    """A name that says what a study is of, and changes with anything that its trials depend on."""
+    parts = (VERSION, problem.fingerprint, problem.size, method, space, repr(budget), seed)
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+    return f"{problem.name[:100]} {method[:50]} {digest[:16]}"
+
+
+def search(
+    problem: Problem,
+    method: str,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    storage: str | None = None,
+    jobs: int = 1,
+    device: str = "cpu",
+    predictions: Path | None = None,
+    on_trial: Callable[[Record, int], None] | None = None,
+) -> SearchResult:
+    """Use the budget up and return all trials. `on_trial(record, slots)` is called for each one finished here."""
+    run = _Search(problem, method, budget, seed, storage, jobs, device, predictions)
+    with closing(run.study):
+        with closing(run.iterate()) as records:
+            for record in records:
+                if on_trial is not None:
+                    on_trial(record, run.slots)
+        return run.result()
+
+
+def iterate(problem: Problem, method: str, budget: Budget, **options: Any) -> Generator[Record]:
+    """The same as `search`, but yields each trial as it is finished here. Closing the iterator stops the search."""
+    defaults = {"seed": 0, "storage": None, "jobs": 1, "device": "cpu", "predictions": None}
+    return _Search(problem, method, budget, **{**defaults, **options}).iterate()
+
+
+class _Cancelled(Exception):  # noqa: N818
+    """The caller wants no more trials, or time is up."""
+
+
+class _Search:
+    """One process's part in a search."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        method: str,
+        budget: Budget,
+        seed: int,
+        storage: str | None,
+        jobs: int,
+        device: str,
+        predictions: Path | None,
+    ) -> None:
+        if problem.task not in get_method(method).tasks:
+            raise MethodError(f"method {method!r} is not for {problem.task}, which {problem.name!r} is")
+        if jobs < 1:
+            raise ValueError(f"jobs is {jobs!r}: use a whole number from 1 on")
+        self.problem, self.method, self.budget, self.seed = problem, method, budget, seed
+        self.jobs, self.device = jobs, device
+        self.proposer = Proposer(method, problem.size, seed)
+        self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
+        name = study_name(problem, method, budget, seed, self.proposer.fingerprint)
+        self.study = Study(open_storage(storage), name)
+        self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
+        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._start, self._deadline = 0.0, float("inf")
+
+    def result(self) -> SearchResult:
+        records = [Record.from_json(trial.user_attrs["record"]) for trial in self.study.trials().values()]
+        return SearchResult(self.study.name, self.slots, records)
+
+    # -------------------------------------------------------------------------------------------------- the loop
+
+    def iterate(self) -> Generator[Record]:
+        """Run `jobs` trials side by side, each in a process of its own, and yield records as they come."""
+        self._start = time.monotonic()
+        if self.budget.seconds is not None:
+            self._deadline = self._start + self.budget.seconds - self.study.spent()
+        finished: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
+        threads = [threading.Thread(target=self._work, args=(finished,), daemon=True) for _ in range(self.jobs)]
+        for thread in threads:
+            thread.start()
+        working = len(threads)
+        try:
+            while working:
+                item = finished.get()
+                if item is None:
+                    working -= 1
+                elif isinstance(item, BaseException):
+                    raise item
+                else:
+                    yield item
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+            self._spend()
+            self.study.close()
+
+    def _spend(self) -> None:
+        """Note the time used, where there is a limit, for those who go on with this search."""
+        if self.budget.seconds is not None:
+            self.study.spend(time.monotonic() - self._start)
+
+    def _work(self, finished: queue.SimpleQueue[Record | BaseException | None]) -> None:
+        """One thread: lease, fit, store; until nothing is left to do."""
+        threads, wait = max(1, cores() // self.jobs), WAIT[0]
+        try:
+            with Worker(self.problem, threads) as worker:
+                while not self._stop.is_set() and time.monotonic() < self._deadline:
+                    with self._lock:
+                        slot = self.study.lease(self.slots)
+                    if slot is None:
+                        if len(self.study.trials()) >= self.slots:
+                            self.study.sweep()
+                            break
+                        self._stop.wait(wait)  # others are at work; a lease of theirs may still fall to us
+                        wait = min(1.2 * wait, WAIT[1])
+                        continue
+                    wait = WAIT[0]
+                    record = self._run(worker, slot, threads)
+                    if record is not None:
+                        finished.put(record)
+        except _Cancelled:
+            pass
+        except BaseException as error:
+            finished.put(error)
+        finally:
+            finished.put(None)
+
+    def _run(self, worker: Worker, slot: int, threads: int) -> Record | None:
+        """The trial of a leased slot. None if the lease was lost before the trial was finished."""
+        try:
+            with self._lock:
+                self.proposer.learn(self.study.finished)
+                proposal = self.proposer.propose(slot)
+            outcome, curve = self._fit(worker, slot, proposal, threads)
+            record = self._record(slot, proposal, outcome, curve)
+            if self.predictions is not None and outcome.predictions is not None and self.study.holds(slot):
+                _keep(self.predictions / f"{slot}.npy", outcome.predictions)
+            with self._lock:
+                self.proposer.forget(proposal)
+                is_stored = self.study.add(record, proposal.params, proposal.distributions)
+            return record if is_stored else None
+        except BaseException:
+            self.study.release(slot)
+            raise
+
+    def _fit(
+        self, worker: Worker, slot: int, proposal: Proposal, threads: int
+    ) -> tuple[Outcome, list[tuple[int, float]]]:
+        curve: list[tuple[int, float]] = []
+        last = time.monotonic()
+
+        def report(percent: int, score: float) -> bool:
+            curve.append((percent, score))
+            with self._lock:
+                proposal.trial.report(score, percent)
+                return proposal.trial.should_prune()
+
+        def beat() -> None:
+            nonlocal last
+            if self._stop.is_set() or time.monotonic() >= self._deadline:
+                raise _Cancelled
+            if time.monotonic() - last > BEAT:
+                self.study.beat(slot)
+                self._spend()
+                last = time.monotonic()
+
+        for attempt in range(RETRIES + 1):
+            seconds = min(self.budget.seconds_per_trial or float("inf"), self._deadline - time.monotonic())
+            soft = None if seconds == float("inf") else SOFT * max(seconds, 0.0)
+            run = Run(seed=self._trial_seed(slot), threads=threads, device=self.device, max_seconds=soft)
+            job = Job(self.method, proposal.settings, run, self.budget.max_epochs)
+            limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
+            try:
+                curve.clear()
+                return worker.run(job, report=report, beat=beat, **limits), curve
+            except InfrastructureError as error:
+                if attempt == RETRIES:
+                    if isinstance(error, LostError):
+                        return error.outcome, curve
+                    raise
+                self._stop.wait(PAUSE * 2**attempt)
+        raise AssertionError("unreachable")
+
+    def _trial_seed(self, slot: int) -> int:
+        digest = hashlib.sha256(f"trial {self.seed} {slot}".encode()).digest()
+        return int.from_bytes(digest[:4], "little") >> 1
+
+    def _record(self, slot: int, proposal: Proposal, outcome: Outcome, curve: list[tuple[int, float]]) -> Record:
+        return Record(
+            slot=slot,
+            seed=self._trial_seed(slot),
+            params=proposal.settings,
+            state=outcome.state,
+            score=outcome.score,
+            metrics=outcome.metrics,
+            curve=sorted(dict(curve).items()),
+            fit_seconds=outcome.fit_seconds,
+            predict_seconds=outcome.predict_seconds,
+            peak_memory=outcome.peak_memory,
+            rounds=outcome.rounds,
+            kind=outcome.kind,
+            message=outcome.message,
+        )
+
+
+def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:
+    """Validation predictions, for the ensemble: whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.stem}-{os.getpid()}.npy")
+    np.save(part, values)
+    os.replace(part, path)
+
+
+def cores() -> int:
+    """How many cores this process may use: those it is bound to, fewer if OMP_NUM_THREADS says so."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    return min(bound, max(1, int(said))) if said.isdecimal() else bound

@@ -1,0 +1,159 @@
+"""Fit one job on a problem and measure it: what happens inside a worker process."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopular.methods import get_method
+from hopular.search.job import Job, Outcome
+from hopular.search.problem import Problem
+from hopular.search.record import Kind, State
+
+NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # as libraries put it
+
+
+class Stopped(Exception):  # noqa: N818
+    """The pruner has seen enough."""
+
+
+class CurveHook:
+    """Reports the validation score of a training that goes on, and stops it when told to."""
+
+    def __init__(self, report: Callable[[int, float], bool]) -> None:
+        self._report, self._last = report, -1
+
+    def on_epoch(self, progress: Any) -> None:
+        pass
+
+    def on_validation(self, progress: Any) -> None:
+        percent = round(100 * progress.epoch / progress.max_epochs)
+        if percent > self._last:  # the first validation within each percent
+            self._last = percent
+            if self._report(percent, float(progress.score)):
+                raise Stopped
+
+
+def fit_job(problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]) -> Outcome:
+    """Fit and score one setting; whatever goes wrong becomes a failure of some kind. `started` is called by the fit."""
+    is_known = _forget_peak()
+    start = time.perf_counter()
+
+    def start_clock() -> None:
+        nonlocal start
+        started()
+        start = time.perf_counter()
+
+    def ended(state: State, **values: Any) -> Outcome:
+        return Outcome(state, fit_seconds=time.perf_counter() - start, **values)
+
+    try:
+        outcome = _fit(problem, job, start_clock, report)
+    except Stopped:
+        outcome = ended("pruned")
+    except Exception as error:
+        outcome = ended("failed", kind=_kind_of(error), message=f"{type(error).__name__}: {error}"[:2000])
+    return replace(outcome, peak_memory=_peak() if is_known else 0)
+
+
+def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]) -> Outcome:
+    method = get_method(job.method)
+    params = dict(job.params)
+    if job.max_epochs is not None and method.has_curve:
+        params["max_epochs"] = job.max_epochs
+    frames = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
+    X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            estimator = method.make(problem.task, params, job.run)  # imports its library, which is no part of the fit
+        except (TypeError, ValueError) as error:
+            raise InvalidParametersError(str(error)) from error
+        _seed(job.run.seed)
+        hooks = {"hooks": [CurveHook(report)]} if method.has_curve else {}
+        started()
+        start = time.perf_counter()
+        estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
+        fitted = time.perf_counter()
+        metrics, score, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
+        done = time.perf_counter()
+    rounds = getattr(estimator, "best_iteration_", None)
+    return Outcome(
+        "complete",
+        metrics,
+        score,
+        predictions,
+        fit_seconds=fitted - start,
+        predict_seconds=done - fitted,
+        rounds=None if rounds is None else int(rounds),
+    )
+
+
+class InvalidParametersError(ValueError):
+    """The method refuses its parameters."""
+
+
+def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], float, np.ndarray[Any, Any]]:
+    """Metrics, the score that decides (higher is better) and the predictions on some rows."""
+    if task == "regression":
+        predicted = np.asarray(estimator.predict(X), dtype=np.float64)
+        error = predicted - y.to_numpy(dtype=np.float64)
+        if not np.isfinite(predicted).all():
+            raise FloatingPointError("predictions are not finite numbers")
+        with np.errstate(over="ignore"):
+            mse = float(np.mean(error**2))
+        if not np.isfinite(mse):
+            raise FloatingPointError(f"predictions up to {np.abs(predicted).max():.3g} are too far off to be squared")
+        return {"mse": mse, "mae": float(np.abs(error).mean())}, -mse, predicted.astype(np.float32)
+    probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
+    if not np.isfinite(probabilities).all():
+        raise FloatingPointError("probabilities are not finite numbers")
+    places = {str(label): place for place, label in enumerate(estimator.classes_)}
+    codes = np.array([places.get(str(label), -1) for label in y])
+    known = codes >= 0  # a class that training has never seen is always wrong
+    accuracy = float((probabilities.argmax(axis=1) == codes).mean())
+    truth = np.where(known, probabilities[np.arange(len(codes)), codes], 0.0)
+    log_loss = float(-np.log(np.clip(truth, 1e-15, 1.0)).mean())
+    return {"accuracy": accuracy, "log_loss": log_loss}, accuracy, probabilities.astype(np.float32)
+
+
+def _kind_of(error: Exception) -> Kind:
+    text = f"{type(error).__name__} {error}".lower()
+    if isinstance(error, MemoryError) or any(words in text for words in NO_MEMORY):
+        return "out-of-memory"
+    if isinstance(error, TimeoutError):
+        return "time-out"
+    if isinstance(error, InvalidParametersError) or "invalidparameter" in text or "invalid parameter" in text:
+        return "invalid-parameters"
+    return "error"
+
+
+def _seed(seed: int) -> None:
+    """Random numbers that a method draws from a common source depend on its own trial alone."""
+    random.seed(seed)
+    np.random.seed(seed)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(seed)
+
+
+def _forget_peak() -> bool:
+    """Let the kernel forget this process's peak memory so far; whether it can (Linux)."""
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return False
+    return _peak() > 0
+
+
+def _peak() -> int:
+    """Peak resident memory in bytes since `_forget_peak`."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)

@@ -1,0 +1,47 @@
+"""Record: all that is kept of a finished trial."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+State = Literal["complete", "pruned", "failed"]
+Kind = Literal["invalid-parameters", "out-of-memory", "time-out", "crash", "error"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """One finished trial: its setting, how it did, what it cost, and why it failed if it did."""
+
+    slot: int  # its place in the budget, from 0 on
+    seed: int
+    params: dict[str, Any]  # as the method's `make` takes them
+    state: State
+    score: float | None = None  # on the validation rows, higher is better: accuracy, or minus the mean squared error
+    metrics: dict[str, float] = field(default_factory=dict)
+    curve: list[tuple[int, float]] = field(default_factory=list)  # percent of training done, score
+    fit_seconds: float = 0.0
+    predict_seconds: float = 0.0
+    peak_memory: int = 0  # bytes of the trial's process
+    rounds: int | None = None  # of boosting, up to the best one
+    kind: Kind | None = None  # of failure
+    message: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Record:
+        return Record(**{**values, "curve": [(int(step), float(score)) for step, score in values["curve"]]})
+
+
+def best_of(records: list[Record]) -> Record | None:
+    """The complete trial with the highest score; the lower loss, then the earlier trial, decides between equals."""
+    complete = [record for record in records if record.state == "complete" and record.score is not None]
+
+    def rank(record: Record) -> tuple[float, float, int]:
+        assert record.score is not None
+        loss = record.metrics.get("log_loss", record.metrics.get("mse", 0.0))
+        return -record.score, loss, record.slot
+
+    return min(complete, key=rank, default=None)

@@ -1,0 +1,86 @@
+"""After the search: train the best setting again, with other seeds, or together with the rest of what was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from hopular.methods import Run, get_method
+from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
+from hopular.search.budget import Budget
+from hopular.search.problem import Problem
+from hopular.search.record import Record
+
+MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
+
+
+def replicate_seeds(record: Record, replicates: int) -> list[int]:
+    """The seeds to train a setting with: the trial's own first, which gives the trial's own model."""
+    return [record.seed + 7919 * place for place in range(replicates)]
+
+
+def fit_record(
+    problem: Problem,
+    method: str,
+    record: Record,
+    budget: Budget,
+    *,
+    seed: int | None = None,
+    rows: Literal["train", "train+valid"] = "train",
+    run: Run | None = None,
+) -> Any:
+    """Train the setting of a trial.
+
+    With the trial's own seed on the training rows (the paper's protocol) this is the trial's own model again, since
+    every method is repeatable. With "train+valid" there are no rows left to stop early on: boosting gets the number of
+    rounds that was best in the trial, other methods hold out rows by themselves or need none.
+    """
+    chosen, params = get_method(method), _params(method, record, budget)
+    run = run or Run()
+    run = Run(record.seed if seed is None else seed, run.threads, run.device, run.max_seconds)
+    if rows == "train":
+        estimator = chosen.make(problem.task, params, run)
+        return estimator.fit(problem.X_train, problem.y_train, eval_set=(problem.X_valid, problem.y_valid))
+    if record.rounds is not None:
+        params["n_estimators"] = max(1, record.rounds)
+    X = pd.concat([problem.X_train, problem.X_valid], ignore_index=True)
+    y = pd.concat([problem.y_train, problem.y_valid], ignore_index=True)
+    return chosen.make(problem.task, params, run).fit(X, y)
+
+
+def _params(method: str, record: Record, budget: Budget) -> dict[str, Any]:
+    epochs = {"max_epochs": budget.max_epochs} if get_method(method).has_curve and budget.max_epochs is not None else {}
+    return {**record.params, **epochs}
+
+
+def choose_members(
+    problem: Problem, tried: Mapping[str, Iterable[Record]], predictions: Mapping[str, Path], budget: Budget
+) -> list[Member]:
+    """The trials worth combining: chosen greedily on the validation rows among all complete trials of all methods.
+
+    `predictions` names for each method the folder in which its search kept the validation predictions. The result is
+    what the method `ensemble` takes as its members, the most often drawn first.
+    """
+    found: list[tuple[str, Record, np.ndarray[Any, Any]]] = []
+    for method, records in tried.items():
+        for record in records:
+            path = predictions[method] / f"{record.slot}.npy"
+            if record.state == "complete" and path.exists():
+                found.append((method, record, np.load(path, allow_pickle=False).astype(np.float64)))
+    if not found:
+        raise ValueError("no complete trial with validation predictions to build an ensemble from")
+    weights = greedy_weights([values for _, _, values in found], _loss(problem))
+    order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
+    chosen = [found[place][:2] for place in order]
+    return [(method, _params(method, record, budget), record.seed) for method, record in chosen]
+
+
+def _loss(problem: Problem) -> Any:
+    if problem.task == "regression":
+        return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64))
+    classes = {label: place for place, label in enumerate(np.unique(np.asarray(problem.y_train)))}
+    return log_loss_of(np.array([classes.get(label, -1) for label in problem.y_valid]))

@@ -1,0 +1,117 @@
+"""What to try next: the next setting of a grid, or one that Optuna's TPE suggests from the finished trials."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import optuna
+from optuna.distributions import BaseDistribution, CategoricalDistribution
+from optuna.pruners import PercentilePruner
+from optuna.samplers import TPESampler
+from optuna.trial import FrozenTrial, Trial, TrialState
+
+from hopular.methods import MethodError
+
+STARTUP = 10  # random trials before TPE takes over
+PRUNE_BELOW = 25.0  # percentile of the earlier trials at the same point
+PRUNE_AFTER = 50  # percent of training: gamma leaves the target little weight before
+PRUNE_TRIALS = 4  # complete trials to compare with
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A setting to try: for Optuna, and as the method takes it."""
+
+    params: dict[str, Any]
+    distributions: dict[str, BaseDistribution]
+    settings: dict[str, Any]
+    trial: Trial  # in memory, for the pruner
+
+
+def load_space(method: str) -> ModuleType:
+    """The module of a method's search space."""
+    name = f"search_spaces.{method}"
+    try:
+        module = import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise MethodError(f"method {method!r} has no search space: add search_spaces/{method}.py") from error
+    if not (hasattr(module, "grid") or hasattr(module, "suggest")):
+        raise MethodError(f"search_spaces/{method}.py defines neither grid(size) nor suggest(trial, size)")
+    return module
+
+
+class Proposer:
+    """Proposes the setting of a slot. The same slot after the same finished trials gets the same setting."""
+
+    def __init__(self, method: str, size: str, seed: int) -> None:
+        self._method, self._module, self._size, self._seed = method, load_space(method), size, seed
+        self.grid: list[dict[str, Any]] | None = None
+        if hasattr(self._module, "grid"):
+            self.grid = [self._plain(settings) for settings in self._module.grid(size)]
+            if not self.grid:
+                raise MethodError(f"search_spaces/{method}.py has no setting for size {size!r}")
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        pruner = PercentilePruner(PRUNE_BELOW, n_startup_trials=PRUNE_TRIALS, n_warmup_steps=PRUNE_AFTER)
+        self._study = optuna.create_study(direction="maximize", pruner=pruner)
+        self._known: set[int] = set()
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of the space: of its source, since a distribution cannot be listed."""
+        return hashlib.sha256(Path(str(self._module.__file__)).read_bytes()).hexdigest()
+
+    def learn(self, finished: Mapping[int, FrozenTrial]) -> None:
+        """Take note of finished trials, in the order of their slots."""
+        for slot, trial in finished.items():
+            if slot not in self._known:
+                self._study.add_trial(trial)
+                self._known.add(slot)
+
+    def propose(self, slot: int) -> Proposal:
+        if self.grid is not None:
+            settings = self.grid[slot]
+            params = {key: _choice(value) for key, value in settings.items()}
+            return Proposal(params, {key: self._choices(key) for key in settings}, settings, self._study.ask())
+        digest = hashlib.sha256(f"{self._seed} {slot}".encode()).digest()
+        seed = int.from_bytes(digest[:4], "little")
+        with warnings.catch_warnings():  # of `group`, for choices within choices
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler = TPESampler(seed=seed, multivariate=True, group=True, n_startup_trials=STARTUP)
+        self._study.sampler = sampler
+        trial = self._study.ask()
+        settings = self._plain(self._module.suggest(trial, self._size))
+        return Proposal(trial.params, trial.distributions, settings, trial)
+
+    def forget(self, proposal: Proposal) -> None:
+        """Close the trial in memory: its outcome comes back through `learn`."""
+        self._study.tell(proposal.trial, state=TrialState.FAIL)
+
+    def _choices(self, key: str) -> CategoricalDistribution:
+        assert self.grid is not None
+        values = {json.dumps(setting[key]): _choice(setting[key]) for setting in self.grid if key in setting}
+        return CategoricalDistribution(list(values.values()))
+
+    def _plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """A setting as it is stored, so that a method gets the same whether or not it went through the database."""
+        try:
+            plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
+        except (TypeError, ValueError) as error:
+            raise MethodError(
+                f"search_spaces/{self._method}.py: a setting must be made of plain Python values: {error}"
+            ) from error
+        return plain
+
+
+def _choice(value: Any) -> Any:
+    """Optuna stores only scalars; others as text."""
+    return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)

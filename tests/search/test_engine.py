@@ -1,0 +1,504 @@
+"""The search as a whole: what it sees, what it keeps of each trial, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import psutil
+import pytest
+import sqlalchemy as sa
+from optuna.trial import create_trial
+
+from hopular.data import load
+from hopular.data.dataset import Dataset
+from hopular.data.splits import Split, make_splits
+from hopular.methods import MethodError
+from hopular.search import engine
+from hopular.search import worker as worker_module
+from hopular.search.budget import Budget
+from hopular.search.engine import iterate, search, study_name
+from hopular.search.fit import score_rows
+from hopular.search.job import Outcome
+from hopular.search.problem import make_problem
+from hopular.search.record import Record, best_of
+from hopular.search.space import STARTUP, Proposer
+from hopular.search.storage import LEASES, Study, open_storage
+from hopular.search.worker import InfrastructureError, LostError
+from tests.search.conftest import (
+    FORK,
+    InlineWorker,
+    leases,
+    make_dataset,
+    make_split,
+    raw_trials,
+    wait_for,
+)
+
+# ------------------------------------------------------------------------------------------------ the rows it may see
+
+
+def marked():
+    """A dataset with a number and a category in training rows, and others in test rows, and a split of it."""
+    dataset, split = make_dataset(), make_split()
+    X, y = dataset.X.copy(), dataset.y.copy()
+    X["c"] = X["c"].cat.add_categories(["TRAINMARK-7c1f", "TESTMARK-93ab"])
+    X.iloc[split.train[3], 0], X.iloc[split.train[3], 1] = 1234.5678901, "TRAINMARK-7c1f"
+    X.iloc[split.test[3], 0], X.iloc[split.test[3], 1] = 8765.4321098, "TESTMARK-93ab"
+    y.iloc[split.test[3]] = 4321.0123456
+    return Dataset("marked", X, y, "regression", source="made up"), split
+
+
+def marks():
+    """Bytes to look for in memory, the second half inverted so that looking does not leave them there."""
+    values = {
+        "train number": np.float64(1234.5678901).tobytes(),
+        "train category": b"TRAINMARK-7c1f",
+        "test number": np.float64(8765.4321098).tobytes(),
+        "test category": b"TESTMARK-93ab",
+        "test target": np.float64(4321.0123456).tobytes(),
+    }
+    return {name: (mark[:4], bytes(255 - byte for byte in mark[4:])) for name, mark in values.items()}
+
+
+def test_a_method_that_looks_everywhere_finds_no_test_row(sqlite, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_FILE", str(tmp_path / "seen"))
+    monkeypatch.setenv("HOPULAR_TEST_MARKS", pickle.dumps(marks()).hex())
+    result = search(make_problem(*marked()), "spy", Budget(), storage=sqlite)
+    assert result.summary == "1 of 1 trials: 1 complete"
+    content = (tmp_path / "seen").read_bytes()
+    seen = pickle.loads(content)
+    counts = seen["counts"]  # in the whole memory of the process
+    assert counts["train number"] > 0
+    assert counts["train category"] > 0
+    assert counts["test number"] == counts["test category"] == counts["test target"] == 0
+    assert np.float64(1234.5678901).tobytes() in content
+    assert np.float64(8765.4321098).tobytes() not in content
+    assert b"TESTMARK" not in content
+    assert seen["given"][0][1] == {"lists": [1, 2], "none": None}
+
+
+def reachable(thing, seen=None):
+    """All objects that can be reached through attributes, items, frames and arrays' bases."""
+    seen = {} if seen is None else seen
+    if id(thing) in seen or isinstance(thing, type | str | int | float | bool | None):
+        return seen
+    seen[id(thing)] = thing
+    inner = []
+    if isinstance(thing, dict):
+        inner += [*thing.keys(), *thing.values()]
+    elif isinstance(thing, list | tuple | set):
+        inner += list(thing)
+    elif isinstance(thing, np.ndarray):
+        inner.append(thing.base)
+    elif isinstance(thing, pd.DataFrame):
+        inner += [thing.index, thing.columns, *(thing.iloc[:, i] for i in range(thing.shape[1]))]
+    elif isinstance(thing, pd.Series | pd.Index | pd.Categorical):
+        values = thing.codes if isinstance(thing, pd.Categorical) else thing.array
+        inner += [values, getattr(thing, "dtype", None), getattr(thing, "name", None)]
+        inner += [thing.categories] if isinstance(thing, pd.Categorical) else []
+    inner += [getattr(thing, "_ndarray", None)]
+    inner += list(vars(thing).values()) if hasattr(thing, "__dict__") else []
+    for part in inner:
+        reachable(part, seen)
+    return seen
+
+
+def test_a_problem_has_no_way_to_the_test_rows():
+    dataset, split = marked()
+    problem = make_problem(dataset, split)
+    assert set(vars(problem)) == {
+        *("name", "task", "rows", "fingerprint"),
+        *("X_train", "y_train", "X_valid", "y_valid"),
+    }
+    things = reachable(problem).values()
+    arrays = [thing for thing in things if isinstance(thing, np.ndarray)]
+    assert any(1234.5678901 in array for array in arrays if array.dtype == np.float64)
+    assert not any(8765.4321098 in array or 4321.0123456 in array for array in arrays if array.dtype == np.float64)
+    assert not any(isinstance(thing, Dataset | Split) for thing in things)
+    assert b"TESTMARK" not in pickle.dumps(problem)
+    assert len(problem.X_train) == len(problem.y_train) == len(split.train)
+    assert len(problem.X_valid) == len(problem.y_valid) == len(split.valid)
+
+
+def test_a_problem_holds_the_rows_of_the_split_and_one_type_for_both_parts():
+    dataset, split = marked()
+    problem = make_problem(dataset, split)
+    assert list(problem.X_valid["x"]) == list(dataset.X["x"].iloc[split.valid])
+    assert list(problem.y_train) == list(dataset.y.iloc[split.train])
+    assert list(problem.X_train["c"]) == list(dataset.X["c"].iloc[split.train])
+    assert problem.X_train["c"].dtype == problem.X_valid["c"].dtype
+    assert list(problem.X_train["c"].cat.categories) == ["a", "b", "TRAINMARK-7c1f"]
+    assert list(dataset.X["c"].cat.categories)[-1] == "TESTMARK-93ab"  # the dataset's own is as it was
+
+
+# ------------------------------------------------------------------------------------------------------------- names
+
+
+def test_a_study_is_named_by_content(problem):
+    def name(problem=problem, method="constant", budget=None, seed=0, space="f"):
+        return study_name(problem, method, budget or Budget(), seed, space)
+
+    dataset, split = make_dataset(), make_split()
+    assert name() == name(make_problem(make_dataset(), make_split()))
+    assert name().startswith("toy s0 constant ")
+    other_rows = make_problem(dataset, Split("s0", split.valid, split.train, split.test))
+    other_data = make_problem(replace(dataset, X=dataset.X.assign(x=dataset.X["x"] + 1)), split)
+    names = [name(), name(other_rows), name(other_data), name(method="actor"), name(budget=Budget(trials=11))]
+    names += [name(seed=1), name(space="g"), name(replace(problem, rows=5000))]
+    assert len(set(names)) == len(names)
+    assert len(name(replace(problem, name="n" * 500), method="m" * 500)) <= 200
+
+
+# ------------------------------------------------------------------------------------------------------------ trials
+
+
+def test_failures_have_kinds_and_are_counted(problem, sqlite):
+    shown = []
+    budget = Budget(seconds_per_trial=0.7)
+    result = search(problem, "actor", budget, storage=sqlite, on_trial=lambda record, n: shown.append((record, n)))
+    states = [(record.params["act"], record.state, record.kind) for record in result.records]
+    assert states == [
+        ("nothing", "complete", None),
+        ("segfault", "failed", "crash"),
+        ("invalid", "failed", "invalid-parameters"),
+        ("raise", "failed", "error"),
+        ("refuse", "failed", "invalid-parameters"),
+        ("memory_error", "failed", "out-of-memory"),
+        ("hang", "failed", "time-out"),
+        ("exit", "failed", "crash"),
+        ("nan", "failed", "error"),
+        ("nothing", "complete", None),
+    ]
+    assert result.summary == (
+        "10 of 10 trials: 2 complete, 8 failed (2 crash, 2 error, 2 invalid-parameters, 1 out-of-memory, 1 time-out)"
+    )
+    assert result.complete
+    assert result.best.slot == 0
+    for record in result.records:
+        assert (record.score is None) == (record.state == "failed") == bool(record.message)
+    assert [(record, n) for record, n in shown] == [(record, 10) for record in result.records]
+    assert raw_trials(sqlite) == [(record.slot, record.state) for record in result.records]
+    assert leases(sqlite) == []
+
+
+def test_hopeless_trials_are_pruned_and_what_a_trial_costs_is_kept(problem, new_storage, inline):
+    result = search(problem, "learner", Budget(max_epochs=20), storage=new_storage)
+    assert [record.state for record in result.records] == ["complete"] * 4 + ["pruned"] * 2
+    assert result.summary == "6 of 6 trials: 4 complete, 2 pruned"
+    whole, pruned = result.records[0], result.records[-1]
+    assert whole.curve == [(percent, pytest.approx(-percent / 100)) for percent in range(5, 101, 5)]
+    assert pruned.curve[-1][0] == 50
+    assert (pruned.score, pruned.kind, pruned.metrics) == (None, None, {})
+    assert set(whole.metrics) == {"mse", "mae"}
+    assert all(record.fit_seconds > 0 and record.peak_memory > 0 for record in result.records)
+    assert whole.predict_seconds > 0
+    again = search(problem, "learner", Budget(max_epochs=20), storage=new_storage, on_trial=pytest.fail)
+    assert again == result
+
+
+def test_a_setting_is_scored_on_the_validation_rows(problem, sqlite, inline):
+    result = search(problem, "constant", Budget(trials=3), storage=sqlite)
+    for record in result.records:
+        error = record.params["value"] - problem.y_valid
+        assert record.score == -record.metrics["mse"] == pytest.approx(-(error**2).mean())
+        assert record.metrics["mae"] == pytest.approx(error.abs().mean())
+    assert result.best == max(result.records, key=lambda record: record.score)
+
+
+def test_each_setting_follows_from_the_trials_before(problem, sqlite, inline):
+    result = search(problem, "constant", Budget(trials=STARTUP + 4), seed=5, storage=sqlite)
+    proposer, finished = Proposer("constant", "small", 5), {}
+    for record in result.records:
+        proposer.learn(finished)
+        proposal = proposer.propose(record.slot)
+        proposer.forget(proposal)
+        assert proposal.settings == record.params
+        finished[record.slot] = create_trial(
+            value=record.score, params=proposal.params, distributions=proposal.distributions
+        )
+    uninformed = Proposer("constant", "small", 5)
+    assert uninformed.propose(STARTUP + 3).settings != result.records[-1].params
+
+
+def test_predictions_are_kept_for_complete_trials(problem, sqlite, tmp_path, inline, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing raise nothing")
+    result = search(problem, "actor", Budget(), storage=sqlite, predictions=tmp_path / "kept")
+    (folder,) = (tmp_path / "kept").iterdir()
+    assert result.study.endswith(folder.name)
+    assert sorted(path.name for path in folder.iterdir()) == ["0.npy", "2.npy"]
+    assert np.load(folder / "2.npy").tolist() == [0.0] * len(problem.y_valid)
+
+
+def test_classes_are_scored_by_accuracy_and_unknown_ones_are_wrong():
+    class Certain:
+        classes_ = np.array(["a", "b"])
+
+        def predict_proba(self, X):
+            return np.array([[0.9, 0.1]] * len(X))
+
+    y = pd.Series(["a", "b", "c", "a"], dtype="category")
+    metrics, score, _ = score_rows(Certain(), "classification", y.to_frame(), y)
+    assert score == metrics["accuracy"] == 0.5
+    assert metrics["log_loss"] == pytest.approx(-(2 * np.log(0.9) + np.log(0.1) + np.log(1e-15)) / 4)
+
+
+def test_the_best_is_complete_and_the_loss_then_the_slot_decides_between_equals():
+    records = [
+        Record(0, 0, {}, "pruned", 0.99),
+        Record(1, 0, {}, "complete", 0.9, {"log_loss": 0.3}),
+        Record(2, 0, {}, "complete", 0.9, {"log_loss": 0.2}),
+        Record(3, 0, {}, "complete", 0.9, {"log_loss": 0.2}),
+        Record(4, 0, {}, "complete", 0.8, {"log_loss": 0.1}),
+    ]
+    assert best_of(records).slot == 2
+    assert best_of(records[:1]) is None
+
+
+def test_a_classifier_on_a_dataset_of_the_project(sqlite):
+    dataset = load("iris")
+    problem = make_problem(dataset, make_splits(dataset)[0])
+    result = search(problem, "idle", Budget(trials=2), storage=sqlite)
+    assert result.summary == "2 of 2 trials: 2 complete"
+    assert result.best.metrics == {"accuracy": pytest.approx(1 / 3, abs=0.1), "log_loss": pytest.approx(np.log(3))}
+    assert result.best.rounds == 7
+
+
+def test_what_cannot_be_searched_is_refused_before_anything_starts(problem, sqlite):
+    with pytest.raises(MethodError, match="Did you mean 'constant'"):
+        search(problem, "constan", Budget(), storage=sqlite)
+    with pytest.raises(MethodError, match="not for classification"):
+        search(replace(problem, task="classification"), "constant", Budget(), storage=sqlite)
+    with pytest.raises(ValueError, match="jobs is 0"):
+        search(problem, "constant", Budget(), storage=sqlite, jobs=0)
+    with pytest.raises(TypeError, match="tmp"):
+        iterate(problem, "constant", Budget(), tmp=1)
+
+
+# --------------------------------------------------------------------------------------------------------------- time
+
+
+def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage, monkeypatch):
+    class Patient(InlineWorker):
+        def run(self, job, *, beat, **options):
+            while job.params["act"] == "hang":
+                beat()
+                time.sleep(0.01)
+            return super().run(job, beat=beat, **options)
+
+    monkeypatch.setattr(engine, "Worker", Patient)
+    monkeypatch.setattr(engine, "BEAT", 0.1)
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang nothing")
+    budget = Budget(seconds=1.2)
+    start = time.monotonic()
+    result = search(problem, "actor", budget, storage=new_storage)
+    assert 1.2 < time.monotonic() - start < 5
+    assert result.summary == "1 of 3 trials: 1 complete"
+    assert not result.complete
+    assert leases(new_storage) == []
+    start = time.monotonic()
+    assert search(problem, "actor", budget, storage=new_storage) == result
+    assert time.monotonic() - start < 1
+
+
+def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monkeypatch):
+    jobs = []
+
+    class Noting(InlineWorker):
+        def run(self, job, **options):
+            jobs.append((job, options["max_seconds"], options["max_memory"]))
+            return super().run(job, **options)
+
+    monkeypatch.setattr(engine, "Worker", Noting)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    search(problem, "constant", Budget(trials=1), storage=sqlite)
+    search(problem, "constant", Budget(trials=1, seconds_per_trial=10, memory=2**30), storage=sqlite)
+    search(problem, "constant", Budget(trials=1, seconds=5, seconds_per_trial=10), storage=sqlite, device="cuda")
+    (free, *none), (limited, seconds, memory), (late, _, _) = jobs
+    assert none == [None, None]
+    assert free.run.max_seconds is None
+    assert limited.run.max_seconds == 9.0
+    assert (seconds, memory) == (10, 2**30)
+    assert 4.0 < late.run.max_seconds < 4.5
+    assert (late.run.device, late.run.threads) == ("cuda", 1)
+    assert free.run.seed == late.run.seed  # a trial's seed is that of its slot
+
+
+# --------------------------------------------------------------------------------------------------- infrastructure
+
+
+def failing(error, times):
+    class Failing(InlineWorker):
+        left = times
+
+        def run(self, job, **options):
+            if Failing.left:
+                Failing.left -= 1
+                raise error
+            return super().run(job, **options)
+
+    return Failing
+
+
+def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sqlite, monkeypatch):
+    waited = []
+    monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: waited.append(seconds))
+    monkeypatch.setattr(engine, "Worker", failing(InfrastructureError("no memory to fork"), engine.RETRIES))
+    assert search(problem, "constant", Budget(trials=2), storage=sqlite).complete
+    monkeypatch.setattr(engine, "Worker", failing(InfrastructureError("no memory to fork"), 99))
+    with pytest.raises(InfrastructureError, match="no memory"):
+        search(problem, "constant", Budget(trials=3), storage=sqlite)
+    assert leases(sqlite) == []
+    assert [seconds for seconds in waited if seconds in (1.0, 2.0)] == [1.0, 2.0] * 2
+
+
+def test_a_worker_lost_again_and_again_is_a_failure_in_the_end(problem, sqlite, monkeypatch):
+    outcome = Outcome("failed", kind="out-of-memory", message="killed from outside")
+    monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: None)
+    monkeypatch.setattr(engine, "Worker", failing(LostError(outcome), engine.RETRIES + 1))
+    result = search(problem, "constant", Budget(trials=2), storage=sqlite)
+    assert result.summary == "2 of 2 trials: 1 complete, 1 failed (1 out-of-memory)"
+    assert result.records[0].message == "killed from outside"
+
+
+def test_an_error_of_the_search_itself_releases_its_lease(problem, sqlite, monkeypatch):
+    monkeypatch.setattr(engine, "Worker", failing(ZeroDivisionError("a bug"), 1))
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        search(problem, "constant", Budget(trials=2), storage=sqlite)
+    assert leases(sqlite) == []
+
+
+def test_a_trial_whose_lease_was_lost_is_not_shown(problem, sqlite, monkeypatch):
+    class Slow(InlineWorker):
+        def run(self, job, **options):
+            """While this process was asleep, another one has taken the lease over and stored the trial."""
+            (name,) = [study.study_name for study in open_storage(sqlite).get_all_studies()]
+            other = Study(open_storage(sqlite), name)
+            other._write(sa.update(LEASES).values(beat=0.0))
+            assert other.lease(1) == 0
+            assert other.add(Record(0, 0, {}, "complete", 5.0), {}, {})
+            return super().run(job, **options)
+
+    monkeypatch.setattr(engine, "Worker", Slow)
+    result = search(problem, "constant", Budget(trials=1), storage=sqlite, on_trial=pytest.fail)
+    assert [record.score for record in result.records] == [5.0]
+    assert len(raw_trials(sqlite)) == 1
+
+
+# ------------------------------------------------------------------------------------------------- ending it by hand
+
+
+def children():
+    return [child for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_closing_the_iterator_stops_at_once_and_leaves_nothing(problem, sqlite, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang hang hang")
+    before = children()
+    records = iterate(problem, "actor", Budget(), storage=sqlite, jobs=2)
+    assert next(records).state == "complete"
+    assert len(children()) > len(before)
+    start = time.monotonic()
+    records.close()
+    assert time.monotonic() - start < 2
+    assert children() == before
+    assert leases(sqlite) == []
+    assert len(raw_trials(sqlite)) == 1
+    assert threading.active_count() == 1
+
+
+def test_closing_works_while_a_worker_starts_and_before_anything_has(problem, sqlite, monkeypatch):
+    before = children()
+    records = iterate(problem, "constant", Budget(trials=3), storage=sqlite)
+    records.close()
+    records = iterate(problem, "constant", Budget(trials=3), storage=sqlite)
+    consumer = threading.Thread(target=lambda: list(records), daemon=True)
+    monkeypatch.setattr(worker_module.subprocess, "Popen", slow_start(worker_module.subprocess.Popen))
+    consumer.start()
+    wait_for(lambda: len(children()) > len(before))
+    search_ = records.gi_frame.f_locals["self"]
+    start = time.monotonic()
+    search_._stop.set()
+    consumer.join()
+    assert time.monotonic() - start < 2
+    assert children() == before
+    assert leases(sqlite) == []
+
+
+def slow_start(popen):
+    """A worker process that does not get ready."""
+    return lambda command, **options: popen(["sleep", "60"], **options)
+
+
+def test_an_exception_of_the_callback_ends_the_search(problem, sqlite, inline):
+    def refuse(record, slots):
+        raise LookupError("enough")
+
+    with pytest.raises(LookupError):
+        search(problem, "constant", Budget(trials=3), storage=sqlite, on_trial=refuse)
+    assert leases(sqlite) == []
+
+
+def search_until_interrupted(problem, url, pipe):
+    try:
+        search(problem, "actor", Budget(), storage=url, on_trial=lambda *_: pipe.send("first"))
+    except KeyboardInterrupt:
+        pipe.send(("interrupted", len(children()), leases(url)))
+
+
+def test_an_interruption_from_the_keyboard_leaves_nothing(problem, sqlite, start, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang")
+    ours, theirs = FORK.Pipe()
+    process = start(search_until_interrupted, problem, sqlite, theirs)
+    assert ours.recv() == "first"
+    time.sleep(0.2)
+    os.kill(process.pid, signal.SIGINT)
+    assert ours.poll(5)
+    assert ours.recv() == ("interrupted", 0, [])
+
+
+# ----------------------------------------------------------------------------------------------------------- parallel
+
+
+def test_two_jobs_work_side_by_side_in_processes_of_their_own(problem, sqlite, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_LOG", str(tmp_path / "log"))
+    monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.2")
+    result = search(problem, "constant", Budget(trials=8), storage=sqlite, jobs=2)
+    assert result.summary == "8 of 8 trials: 8 complete"
+    fits = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert len(fits) == 8
+    assert len({pid for pid, _ in fits}) == 2
+    assert len(raw_trials(sqlite)) == 8
+
+
+def test_cores_are_used_once(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert engine.cores() == 8
+    monkeypatch.setenv("OMP_NUM_THREADS", "3,1")
+    assert engine.cores() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "64")
+    assert engine.cores() == 8
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert engine.cores() == 8
+
+
+@pytest.mark.parametrize(("jobs", "threads"), [(1, 8), (2, 4), (3, 2), (9, 1)])
+def test_jobs_share_the_threads(problem, sqlite, monkeypatch, jobs, threads):
+    monkeypatch.setattr(engine, "cores", lambda: 8)
+    made = []
+
+    class Noting(InlineWorker):
+        def __init__(self, problem, threads):
+            made.append(threads)
+            super().__init__(problem, threads)
+
+    monkeypatch.setattr(engine, "Worker", Noting)
+    assert search(problem, "constant", Budget(trials=2), storage=sqlite, jobs=jobs).complete
+    assert made == [threads] * jobs
