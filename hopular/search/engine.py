@@ -124,7 +124,7 @@ class _Search:
         name = study_name(problem, method, budget, seed, self.proposer.fingerprint)
         self.study = Study(open_storage(storage), name)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
-        self._lock, self._stop = threading.Lock(), threading.Event()
+        self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
         self._start, self._deadline = 0.0, float("inf")
 
     def result(self) -> SearchResult:
@@ -154,6 +154,8 @@ class _Search:
                     yield item
         finally:
             self._stop.set()
+            with self._news:
+                self._news.notify_all()
             for thread in threads:
                 thread.join()
             self._spend()
@@ -176,13 +178,16 @@ class _Search:
                         if len(self.study.trials()) >= self.slots:
                             self.study.sweep()
                             break
-                        self._stop.wait(wait)  # others are at work; a lease of theirs may still fall to us
+                        with self._news:  # others are at work; a lease of theirs may still fall to us
+                            self._news.wait(wait)
                         wait = min(1.2 * wait, WAIT[1])
                         continue
                     wait = WAIT[0]
                     record = self._run(worker, slot, threads)
                     if record is not None:
                         finished.put(record)
+                    with self._news:
+                        self._news.notify_all()
         except _Cancelled:
             pass
         except BaseException as error:

@@ -162,13 +162,16 @@ class Study:
 
     def _store(self, slot: int, trial: FrozenTrial) -> bool:
         """Exchange a lease for a finished trial; False if there is no such lease."""
+        if not tables.KNOWN:
+            if self.holds(slot) and slot not in self.trials():
+                self._study.add_trial(trial)
+                self.release(slot)
+                return True
+            return False
         with Session(self._engine) as session, session.begin():
             if session.execute(self._end(slot)).rowcount != 1:  # type: ignore[attr-defined]
                 return False
-            if tables.KNOWN:
-                tables.insert_trial(session, self._id, trial)
-        if not tables.KNOWN:
-            self._study.add_trial(trial)
+            tables.insert_trial(session, self._id, trial)
         return True
 
     def _has_news(self) -> bool:

@@ -44,8 +44,8 @@ def insert_trial(session: Session, study: int, trial: FrozenTrial) -> None:
         column = {"intermediate_value": number, "intermediate_value_type": kind}
         parts.append(models.TrialIntermediateValueModel(trial_id=key, step=step, **column))
     if trial.values is not None:
-        number, kind = models.TrialValueModel.value_to_stored_repr(trial.values[0])
-        parts.append(models.TrialValueModel(trial_id=key, objective=0, value=number, value_type=kind))
+        score, type_ = models.TrialValueModel.value_to_stored_repr(trial.values[0])
+        parts.append(models.TrialValueModel(trial_id=key, objective=0, value=score, value_type=type_))
     session.add_all(parts)
 
 

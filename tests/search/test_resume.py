@@ -11,7 +11,7 @@ from collections import Counter
 import psutil
 import pytest
 
-from hopular.search import engine
+from hopular.search import engine, tables
 from hopular.search.budget import Budget
 from hopular.search.engine import iterate, search
 from hopular.search.storage import Study
@@ -91,8 +91,9 @@ STEPS = [  # of one trial, in their order
     (Study, "holds", True),
     (engine, "_keep", True),
     (Study, "add", False),
-    (Study, "release", False),
-    (Study, "release", True),
+    (tables, "insert_trial", False),  # within the transaction that ends the lease
+    (tables, "insert_trial", True),
+    (Study, "add", True),
 ]
 
 

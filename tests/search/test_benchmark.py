@@ -1,0 +1,12 @@
+"""The benchmark of the search measures what it says, on a small scale."""
+
+from __future__ import annotations
+
+from benchmarks.search import overhead
+from tests.search.conftest import raw_trials
+
+
+def test_overhead_is_that_of_the_trials_after_those_filled_in(sqlite):
+    seconds = overhead(sqlite, trials=3, filled=12)
+    assert 0 < seconds < 2
+    assert [slot for slot, _ in raw_trials(sqlite)] == list(range(15))
