@@ -140,10 +140,10 @@ class _Search:
             self._deadline = self._start + self.budget.seconds - self.study.spent()
         finished: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
         threads = [threading.Thread(target=self._work, args=(finished,), daemon=True) for _ in range(self.jobs)]
-        for thread in threads:
-            thread.start()
         working = len(threads)
         try:
+            for thread in threads:
+                thread.start()
             while working:
                 item = finished.get()
                 if item is None:
@@ -157,7 +157,8 @@ class _Search:
             with self._news:
                 self._news.notify_all()
             for thread in threads:
-                thread.join()
+                if thread.ident is not None:  # it was started
+                    thread.join()
             self._spend()
             self.study.close()
 

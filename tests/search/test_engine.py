@@ -400,7 +400,7 @@ def children():
 
 def test_closing_the_iterator_stops_at_once_and_leaves_nothing(problem, sqlite, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang hang hang")
-    before = children()
+    before, threads = children(), threading.active_count()
     records = iterate(problem, "actor", Budget(), storage=sqlite, jobs=2)
     assert next(records).state == "complete"
     assert len(children()) > len(before)
@@ -410,7 +410,7 @@ def test_closing_the_iterator_stops_at_once_and_leaves_nothing(problem, sqlite, 
     assert children() == before
     assert leases(sqlite) == []
     assert len(raw_trials(sqlite)) == 1
-    assert threading.active_count() == 1
+    assert threading.active_count() == threads
 
 
 def test_closing_works_while_a_worker_starts_and_before_anything_has(problem, sqlite, monkeypatch):
@@ -446,6 +446,7 @@ def test_an_exception_of_the_callback_ends_the_search(problem, sqlite, inline):
 
 
 def search_until_interrupted(problem, url, pipe):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
     try:
         search(problem, "actor", Budget(), storage=url, on_trial=lambda *_: pipe.send("first"))
     except KeyboardInterrupt:

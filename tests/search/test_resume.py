@@ -123,7 +123,7 @@ def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, s
     killed = 0
     for record in iterate(problem, "constant", BUDGET, storage=sqlite):
         if record.slot in (1, 6):
-            (worker,) = psutil.Process().children()
+            (worker,) = [p for p in psutil.Process().children() if "hopular.search.worker" in p.cmdline()]
             time.sleep(random.uniform(0, 0.1))
             worker.kill()
             killed += 1
@@ -138,7 +138,7 @@ def share(problem, url, jobs, barrier):
 
 def test_two_processes_share_a_budget(problem, new_storage, start, inline, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_LOG", str(tmp_path / "log"))
-    monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.02")
+    monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.2")
     barrier = FORK.Barrier(2)
     processes = [start(share, problem, new_storage, jobs, barrier) for jobs in (1, 2)]
     for process in processes:
