@@ -1,0 +1,1 @@
+"""Evaluation: pure functions over a tidy table of scores, whoever produced it."""
