@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pooch
-
 
 def mirror() -> Path | None:
     """A local copy of the paper's data files (HOPULAR_DATA), read instead of the network; None if not set."""
@@ -16,6 +14,8 @@ def mirror() -> Path | None:
 
 def cache_folder() -> Path:
     """Downloads and parsed datasets (HOPULAR_CACHE; by default the user's cache folder). Safe to delete at any time."""
+    import pooch  # slow to import, and most commands need none of it
+
     value = os.environ.get("HOPULAR_CACHE")
     return Path(value).expanduser() if value else Path(pooch.os_cache("hopular"))
 

@@ -10,7 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from hopular.search.problem import Problem
 from hopular.search.record import Record, best_of
 from hopular.search.space import Proposal, Proposer
 from hopular.search.storage import Study, open_storage
+from hopular.search.warm import worker_for
 from hopular.search.worker import InfrastructureError, LostError, Worker
 
 VERSION = 1  # of the protocol; another one starts new studies
@@ -62,9 +63,15 @@ class SearchResult:
 
 def study_name(problem: Problem, method: str, budget: Budget, seed: int, space: str) -> str:
     """A name that says what a study is of, and changes with anything that its trials depend on."""
-    parts = (VERSION, problem.fingerprint, problem.size, method, space, repr(budget), seed)
+    limits = replace(budget, replicates=1)  # what is trained afterwards is no matter of the search
+    parts = (VERSION, problem.fingerprint, problem.size, method, space, repr(limits), seed)
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
     return f"{problem.name[:100]} {method[:50]} {digest[:16]}"
+
+
+def name_study(problem: Problem, method: str, budget: Budget, seed: int = 0) -> str:
+    """The name of the study that `search` with these arguments uses."""
+    return study_name(problem, method, budget, seed, Proposer(method, problem.size, seed).fingerprint)
 
 
 def search(
@@ -75,12 +82,18 @@ def search(
     seed: int = 0,
     storage: str | None = None,
     jobs: int = 1,
+    threads: int | None = None,
     device: str = "cpu",
     predictions: Path | None = None,
     on_trial: Callable[[Record, int], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
 ) -> SearchResult:
-    """Use the budget up and return all trials. `on_trial(record, slots)` is called for each one finished here."""
-    run = _Search(problem, method, budget, seed, storage, jobs, device, predictions)
+    """Use the budget up and return all trials. `on_trial(record, slots)` is called for each one finished here.
+
+    Each job fits with `threads` threads, by default its share of the cores. Once `should_stop()` says so, running
+    trials are given up and the search returns as it stands.
+    """
+    run = _Search(problem, method, budget, seed, storage, jobs, device, predictions, threads, should_stop)
     with closing(run.study):
         with closing(run.iterate()) as records:
             for record in records:
@@ -112,6 +125,8 @@ class _Search:
         jobs: int,
         device: str,
         predictions: Path | None,
+        threads: int | None = None,
+        should_stop: Callable[[], bool] | None = None,
     ) -> None:
         if problem.task not in get_method(method).tasks:
             raise MethodError(f"method {method!r} is not for {problem.task}, which {problem.name!r} is")
@@ -119,6 +134,8 @@ class _Search:
             raise ValueError(f"jobs is {jobs!r}: use a whole number from 1 on")
         self.problem, self.method, self.budget, self.seed = problem, method, budget, seed
         self.jobs, self.device = jobs, device
+        self.threads = threads or max(1, cores() // jobs)
+        self._should_stop = should_stop or (lambda: False)
         self.proposer = Proposer(method, problem.size, seed)
         self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
         name = study_name(problem, method, budget, seed, self.proposer.fingerprint)
@@ -169,10 +186,10 @@ class _Search:
 
     def _work(self, finished: queue.SimpleQueue[Record | BaseException | None]) -> None:
         """One thread: lease, fit, store; until nothing is left to do."""
-        threads, wait = max(1, cores() // self.jobs), WAIT[0]
+        wait = WAIT[0]
         try:
-            with Worker(self.problem, threads) as worker:
-                while not self._stop.is_set() and time.monotonic() < self._deadline:
+            with worker_for(self.problem, self.method, self.threads) as worker:
+                while not self._is_over():
                     with self._lock:
                         slot = self.study.lease(self.slots)
                     if slot is None:
@@ -184,7 +201,7 @@ class _Search:
                         wait = min(1.2 * wait, WAIT[1])
                         continue
                     wait = WAIT[0]
-                    record = self._run(worker, slot, threads)
+                    record = self._run(worker, slot)
                     if record is not None:
                         finished.put(record)
                     with self._news:
@@ -196,14 +213,16 @@ class _Search:
         finally:
             finished.put(None)
 
-    def _run(self, worker: Worker, slot: int, threads: int) -> Record | None:
+    def _is_over(self) -> bool:
+        return self._stop.is_set() or self._should_stop() or time.monotonic() >= self._deadline
+
+    def _run(self, worker: Worker, slot: int) -> Record | None:
         """The trial of a leased slot. None if the lease was lost before the trial was finished."""
         try:
             with self._lock:
                 self.proposer.learn(self.study.finished)
                 proposal = self.proposer.propose(slot)
-            outcome, curve = self._fit(worker, slot, proposal, threads)
-            record = self._record(slot, proposal, outcome, curve)
+            record, outcome = self._fit(worker, slot, proposal)
             if self.predictions is not None and outcome.predictions is not None and self.study.holds(slot):
                 _keep(self.predictions / f"{slot}.npy", outcome.predictions)
             with self._lock:
@@ -214,9 +233,7 @@ class _Search:
             self.study.release(slot)
             raise
 
-    def _fit(
-        self, worker: Worker, slot: int, proposal: Proposal, threads: int
-    ) -> tuple[Outcome, list[tuple[int, float]]]:
+    def _fit(self, worker: Worker, slot: int, proposal: Proposal) -> tuple[Record, Outcome]:
         curve: list[tuple[int, float]] = []
         last = time.monotonic()
 
@@ -228,7 +245,7 @@ class _Search:
 
         def beat() -> None:
             nonlocal last
-            if self._stop.is_set() or time.monotonic() >= self._deadline:
+            if self._is_over():
                 raise _Cancelled
             if time.monotonic() - last > BEAT:
                 self.study.beat(slot)
@@ -238,16 +255,17 @@ class _Search:
         for attempt in range(RETRIES + 1):
             seconds = min(self.budget.seconds_per_trial or float("inf"), self._deadline - time.monotonic())
             soft = None if seconds == float("inf") else SOFT * max(seconds, 0.0)
-            run = Run(seed=self._trial_seed(slot), threads=threads, device=self.device, max_seconds=soft)
+            run = Run(seed=self._trial_seed(slot), threads=self.threads, device=self.device, max_seconds=soft)
             job = Job(self.method, proposal.settings, run, self.budget.max_epochs)
             limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
             try:
                 curve.clear()
-                return worker.run(job, report=report, beat=beat, **limits), curve
+                outcome = worker.run(job, report=report, beat=beat, **limits)
+                return _record(slot, job, outcome, curve), outcome
             except InfrastructureError as error:
                 if attempt == RETRIES:
                     if isinstance(error, LostError):
-                        return error.outcome, curve
+                        return _record(slot, job, error.outcome, curve), error.outcome
                     raise
                 self._stop.wait(PAUSE * 2**attempt)
         raise AssertionError("unreachable")
@@ -256,22 +274,24 @@ class _Search:
         digest = hashlib.sha256(f"trial {self.seed} {slot}".encode()).digest()
         return int.from_bytes(digest[:4], "little") >> 1
 
-    def _record(self, slot: int, proposal: Proposal, outcome: Outcome, curve: list[tuple[int, float]]) -> Record:
-        return Record(
-            slot=slot,
-            seed=self._trial_seed(slot),
-            params=proposal.settings,
-            state=outcome.state,
-            score=outcome.score,
-            metrics=outcome.metrics,
-            curve=sorted(dict(curve).items()),
-            fit_seconds=outcome.fit_seconds,
-            predict_seconds=outcome.predict_seconds,
-            peak_memory=outcome.peak_memory,
-            rounds=outcome.rounds,
-            kind=outcome.kind,
-            message=outcome.message,
-        )
+
+def _record(slot: int, job: Job, outcome: Outcome, curve: list[tuple[int, float]]) -> Record:
+    return Record(
+        slot=slot,
+        seed=job.run.seed,
+        params=dict(job.params),
+        state=outcome.state,
+        score=outcome.score,
+        metrics=outcome.metrics,
+        curve=sorted(dict(curve).items()),
+        fit_seconds=outcome.fit_seconds,
+        predict_seconds=outcome.predict_seconds,
+        peak_memory=outcome.peak_memory,
+        rounds=outcome.rounds,
+        max_seconds=job.run.max_seconds,
+        kind=outcome.kind,
+        message=outcome.message,
+    )
 
 
 def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:

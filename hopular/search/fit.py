@@ -85,6 +85,8 @@ def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callab
         fitted = time.perf_counter()
         metrics, score, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
         done = time.perf_counter()
+        test = None if job.X_test is None else predict_rows(estimator, problem.task, job.X_test)
+        unsaved = "" if job.folder is None else _save(estimator, job.folder)
     rounds = getattr(estimator, "best_iteration_", None)
     return Outcome(
         "complete",
@@ -94,7 +96,21 @@ def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callab
         fit_seconds=fitted - start,
         predict_seconds=done - fitted,
         rounds=None if rounds is None else int(rounds),
+        test_predictions=test,
+        classes=[str(label) for label in getattr(estimator, "classes_", [])],
+        unsaved=unsaved,
     )
+
+
+def _save(estimator: Any, folder: Path) -> str:
+    """Write the model; some libraries know no way without pickle, which is no failure of the fit."""
+    from hopular.methods.saved import save_model
+
+    try:
+        save_model(estimator, folder)
+    except NotImplementedError as error:
+        return str(error)
+    return ""
 
 
 class InvalidParametersError(ValueError):
@@ -103,26 +119,31 @@ class InvalidParametersError(ValueError):
 
 def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], float, np.ndarray[Any, Any]]:
     """Metrics, the score that decides (higher is better) and the predictions on some rows."""
+    predictions = predict_rows(estimator, task, X)
     if task == "regression":
-        predicted = np.asarray(estimator.predict(X), dtype=np.float64)
-        error = predicted - y.to_numpy(dtype=np.float64)
-        if not np.isfinite(predicted).all():
-            raise FloatingPointError("predictions are not finite numbers")
+        error = predictions - y.to_numpy(dtype=np.float64)
         with np.errstate(over="ignore"):
             mse = float(np.mean(error**2))
         if not np.isfinite(mse):
-            raise FloatingPointError(f"predictions up to {np.abs(predicted).max():.3g} are too far off to be squared")
-        return {"mse": mse, "mae": float(np.abs(error).mean())}, -mse, predicted.astype(np.float32)
-    probabilities = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-    if not np.isfinite(probabilities).all():
-        raise FloatingPointError("probabilities are not finite numbers")
+            raise FloatingPointError(f"predictions up to {np.abs(predictions).max():.3g} are too far off to be squared")
+        return {"mse": mse, "mae": float(np.abs(error).mean())}, -mse, predictions.astype(np.float32)
     places = {str(label): place for place, label in enumerate(estimator.classes_)}
     codes = np.array([places.get(str(label), -1) for label in y])
     known = codes >= 0  # a class that training has never seen is always wrong
-    accuracy = float((probabilities.argmax(axis=1) == codes).mean())
-    truth = np.where(known, probabilities[np.arange(len(codes)), codes], 0.0)
+    accuracy = float((predictions.argmax(axis=1) == codes).mean())
+    truth = np.where(known, predictions[np.arange(len(codes)), codes], 0.0)
     log_loss = float(-np.log(np.clip(truth, 1e-15, 1.0)).mean())
-    return {"accuracy": accuracy, "log_loss": log_loss}, accuracy, probabilities.astype(np.float32)
+    return {"accuracy": accuracy, "log_loss": log_loss}, accuracy, predictions.astype(np.float32)
+
+
+def predict_rows(estimator: Any, task: str, X: Any) -> np.ndarray[Any, Any]:
+    """Probabilities of the classes, or numbers; refused if they are not finite."""
+    is_regression = task == "regression"
+    predictions: np.ndarray[Any, Any]
+    predictions = np.asarray(estimator.predict(X) if is_regression else estimator.predict_proba(X), dtype=np.float64)
+    if not np.isfinite(predictions).all():
+        raise FloatingPointError(f"{'predictions' if is_regression else 'probabilities'} are not finite numbers")
+    return predictions
 
 
 def _kind_of(error: Exception) -> Kind:

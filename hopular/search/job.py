@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hopular.methods import Run
@@ -17,6 +18,8 @@ class Job:
     params: dict[str, Any]
     run: Run
     max_epochs: int | None = None
+    X_test: Any = None  # rows to predict once the model is chosen; a search never has any
+    folder: Path | None = None  # where to save the fitted model
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,9 @@ class Outcome:
     metrics: dict[str, float] = field(default_factory=dict)
     score: float | None = None
     predictions: Any = None  # of the validation rows: probabilities, or numbers
+    test_predictions: Any = None  # of the job's test rows
+    classes: list[str] = field(default_factory=list)  # of the columns of probabilities
+    unsaved: str = ""  # why the model could not be saved, if it could not
     fit_seconds: float = 0.0
     predict_seconds: float = 0.0
     peak_memory: int = 0

@@ -24,6 +24,7 @@ class Record:
     predict_seconds: float = 0.0
     peak_memory: int = 0  # bytes of the trial's process
     rounds: int | None = None  # of boosting, up to the best one
+    max_seconds: float | None = None  # after which the fit was to end by itself, which may have shortened it
     kind: Kind | None = None  # of failure
     message: str = ""
 

@@ -14,7 +14,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -48,6 +50,7 @@ class Worker:
 
     def __init__(self, problem: Problem, threads: int = 1) -> None:
         self._problem, self._threads = problem, threads
+        self._has_problem = False  # whether the process has got it
         self._process: subprocess.Popen[bytes] | None = None
         self._connection: Connection | None = None
 
@@ -56,6 +59,11 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def use(self, problem: Problem) -> None:
+        """Jobs from now on are on this problem."""
+        if problem is not self._problem:
+            self._problem, self._has_problem = problem, False
 
     def run(
         self,
@@ -110,6 +118,7 @@ class Worker:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
         self._process = self._connection = None
+        self._has_problem = False
 
     def _lost(self, elapsed: float, peak: int, by_kernel: bool) -> Outcome:
         """The process ended by itself: say by which signal. The kind is None if nobody knows who killed it."""
@@ -132,6 +141,9 @@ class Worker:
             self._start(beat)
         assert self._process is not None
         assert self._connection is not None
+        if not self._has_problem:
+            self._send(self._problem)
+            self._has_problem = True
         return self._process, self._connection
 
     def _start(self, beat: Callable[[], None]) -> None:
@@ -140,13 +152,18 @@ class Worker:
         command = [sys.executable, "-m", "hopular.search.worker", str(theirs.fileno()), str(os.getpid())]
         with theirs:
             try:
-                self._process = subprocess.Popen(
-                    command,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=2,  # what a library prints is no output of the search
-                    pass_fds=[theirs.fileno()],
-                    start_new_session=True,  # an interruption from the keyboard is for the search alone
+                self._process = (
+                    _starter(os.getpid())
+                    .submit(
+                        subprocess.Popen,
+                        command,
+                        env=environment,
+                        stdin=subprocess.DEVNULL,
+                        stdout=2,  # what a library prints is no output of the search
+                        pass_fds=[theirs.fileno()],
+                        start_new_session=True,  # an interruption from the keyboard is for the search alone
+                    )
+                    .result()
                 )
             except OSError as error:
                 raise InfrastructureError(f"a worker process cannot be started: {error}") from error
@@ -162,7 +179,6 @@ class Worker:
             code = self._process.wait()
             self.close()
             raise InfrastructureError(f"a worker process ended with {code} at its start") from None
-        self._send(self._problem)
 
     def _send(self, message: object) -> None:
         assert self._connection is not None
@@ -171,6 +187,12 @@ class Worker:
         except ConnectionError as error:
             self.close()
             raise InfrastructureError(f"a worker process was lost: {error}") from error
+
+
+@cache
+def _starter(process: int) -> ThreadPoolExecutor:
+    """A thread that lasts as long as this process: the kernel ends a worker when the thread that started it ends."""
+    return ThreadPoolExecutor(1, thread_name_prefix=f"hopular-starter-{process}")
 
 
 def _failed(kind: Kind | None, message: str, elapsed: float, peak: int) -> Outcome:
@@ -205,7 +227,7 @@ def main() -> None:
 
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, ConnectionError):
         connection.send(("ready", None))
-        problem = connection.recv()
+        problem: Problem | None = None
 
         def started() -> None:
             connection.send(("started", None))
@@ -216,7 +238,12 @@ def main() -> None:
             return stop
 
         while True:
-            connection.send(("outcome", fit_job(problem, connection.recv(), started, report)))
+            message = connection.recv()
+            if isinstance(message, Problem):
+                problem = message
+                continue
+            assert problem is not None, "a problem comes before its jobs"
+            connection.send(("outcome", fit_job(problem, message, started, report)))
             _give_memory_back()
 
 

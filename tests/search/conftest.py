@@ -24,7 +24,7 @@ import hopular.methods
 import search_spaces
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.search import engine
+from hopular.search import warm
 from hopular.search.fit import fit_job
 from hopular.search.problem import make_problem
 
@@ -162,10 +162,10 @@ class InlineWorker:
     def __init__(self, problem, threads=1):
         self.problem, self.threads = problem, threads
 
-    def __enter__(self):
-        return self
+    def use(self, problem):
+        self.problem = problem
 
-    def __exit__(self, *_):
+    def close(self):
         pass
 
     def run(self, job, *, report, beat, max_seconds=None, max_memory=None):
@@ -175,7 +175,7 @@ class InlineWorker:
 
 @pytest.fixture
 def inline(monkeypatch):
-    monkeypatch.setattr(engine, "Worker", InlineWorker)
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
 
 
 def essence(records):

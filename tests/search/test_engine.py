@@ -20,7 +20,7 @@ from hopular.data import load
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError
-from hopular.search import engine
+from hopular.search import engine, warm
 from hopular.search import worker as worker_module
 from hopular.search.budget import Budget
 from hopular.search.engine import iterate, search, study_name
@@ -292,7 +292,7 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
                 time.sleep(0.01)
             return super().run(job, beat=beat, **options)
 
-    monkeypatch.setattr(engine, "Worker", Patient)
+    monkeypatch.setattr(warm, "Worker", Patient)
     monkeypatch.setattr(engine, "BEAT", 0.1)
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang nothing")
     budget = Budget(seconds=1.2)
@@ -315,7 +315,7 @@ def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monk
             jobs.append((job, options["max_seconds"], options["max_memory"]))
             return super().run(job, **options)
 
-    monkeypatch.setattr(engine, "Worker", Noting)
+    monkeypatch.setattr(warm, "Worker", Noting)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     search(problem, "constant", Budget(trials=1), storage=sqlite)
     search(problem, "constant", Budget(trials=1, seconds_per_trial=10, memory=2**30), storage=sqlite)
@@ -349,9 +349,9 @@ def failing(error, times):
 def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sqlite, monkeypatch):
     waited = []
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: waited.append(seconds))
-    monkeypatch.setattr(engine, "Worker", failing(InfrastructureError("no memory to fork"), engine.RETRIES))
+    monkeypatch.setattr(warm, "Worker", failing(InfrastructureError("no memory to fork"), engine.RETRIES))
     assert search(problem, "constant", Budget(trials=2), storage=sqlite).complete
-    monkeypatch.setattr(engine, "Worker", failing(InfrastructureError("no memory to fork"), 99))
+    monkeypatch.setattr(warm, "Worker", failing(InfrastructureError("no memory to fork"), 99))
     with pytest.raises(InfrastructureError, match="no memory"):
         search(problem, "constant", Budget(trials=3), storage=sqlite)
     assert leases(sqlite) == []
@@ -361,14 +361,14 @@ def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sql
 def test_a_worker_lost_again_and_again_is_a_failure_in_the_end(problem, sqlite, monkeypatch):
     outcome = Outcome("failed", kind="out-of-memory", message="killed from outside")
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: None)
-    monkeypatch.setattr(engine, "Worker", failing(LostError(outcome), engine.RETRIES + 1))
+    monkeypatch.setattr(warm, "Worker", failing(LostError(outcome), engine.RETRIES + 1))
     result = search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert result.summary == "2 of 2 trials: 1 complete, 1 failed (1 out-of-memory)"
     assert result.records[0].message == "killed from outside"
 
 
 def test_an_error_of_the_search_itself_releases_its_lease(problem, sqlite, monkeypatch):
-    monkeypatch.setattr(engine, "Worker", failing(ZeroDivisionError("a bug"), 1))
+    monkeypatch.setattr(warm, "Worker", failing(ZeroDivisionError("a bug"), 1))
     with pytest.raises(ZeroDivisionError, match="a bug"):
         search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert leases(sqlite) == []
@@ -385,7 +385,7 @@ def test_a_trial_whose_lease_was_lost_is_not_shown(problem, sqlite, monkeypatch)
             assert other.add(Record(0, 0, {}, "complete", 5.0), {}, {})
             return super().run(job, **options)
 
-    monkeypatch.setattr(engine, "Worker", Slow)
+    monkeypatch.setattr(warm, "Worker", Slow)
     result = search(problem, "constant", Budget(trials=1), storage=sqlite, on_trial=pytest.fail)
     assert [record.score for record in result.records] == [5.0]
     assert len(raw_trials(sqlite)) == 1
@@ -500,6 +500,6 @@ def test_jobs_share_the_threads(problem, sqlite, monkeypatch, jobs, threads):
             made.append(threads)
             super().__init__(problem, threads)
 
-    monkeypatch.setattr(engine, "Worker", Noting)
+    monkeypatch.setattr(warm, "Worker", Noting)
     assert search(problem, "constant", Budget(trials=2), storage=sqlite, jobs=jobs).complete
     assert made == [threads] * jobs

@@ -11,7 +11,7 @@ from collections import Counter
 import psutil
 import pytest
 
-from hopular.search import engine, tables
+from hopular.search import engine, tables, warm
 from hopular.search.budget import Budget
 from hopular.search.engine import iterate, search
 from hopular.search.storage import Study
@@ -28,7 +28,7 @@ def kill_me():
 def undisturbed(problem, tmp_path_factory):
     """The records of a search that nobody killed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "Worker", InlineWorker)
+        patch.setattr(warm, "Worker", InlineWorker)
         url = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'studies.db'}"
         return search(problem, "constant", BUDGET, storage=url).records
 
@@ -50,7 +50,7 @@ def test_killed_at_random_moments(problem, undisturbed, new_storage, longest, st
     moments, kills = random.Random(time.time_ns()), 0
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.05")
     if new_storage.startswith("postgresql"):  # once with a worker process is enough
-        monkeypatch.setattr(engine, "Worker", InlineWorker)
+        monkeypatch.setattr(warm, "Worker", InlineWorker)
     while kills < (3 if longest < 1 else 2):
         process = start(run_search, problem, new_storage)
         process.join(moments.uniform(0.2, longest))

@@ -1,0 +1,56 @@
+"""Training after the search: the best setting once more, in a process of its own, and its answer for the test rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+
+from hopular.methods import Run
+from hopular.search.budget import Budget
+from hopular.search.job import Job, Outcome
+from hopular.search.problem import Problem
+from hopular.search.record import Record
+from hopular.search.warm import worker_for
+from hopular.search.worker import LostError
+
+PATIENCE = 3.0  # times the limit of a trial: the setting is known to work, and the machine may be busier now
+
+
+class StoppedError(RuntimeError):
+    """The caller wants no more."""
+
+
+def train(
+    problem: Problem,
+    method: str,
+    record: Record,
+    budget: Budget,
+    X_test: pd.DataFrame,
+    *,
+    seed: int | None = None,
+    folder: Path | None = None,
+    threads: int = 1,
+    device: str = "cpu",
+    should_stop: Callable[[], bool] | None = None,
+) -> Outcome:
+    """Fit the setting of `record`, predict the test rows, and save the model into `folder`.
+
+    With the trial's own seed this is the trial's own model again (the paper's protocol), since methods are repeatable.
+    """
+
+    def beat() -> None:
+        if should_stop is not None and should_stop():
+            raise StoppedError(f"the training of {method} on {problem.name} was stopped")
+
+    run = Run(record.seed if seed is None else seed, threads, device, record.max_seconds)
+    job = Job(method, record.params, run, budget.max_epochs, X_test, folder)
+    limit = None if budget.seconds_per_trial is None else PATIENCE * budget.seconds_per_trial
+    with worker_for(problem, method, threads) as worker:
+        try:
+            return worker.run(
+                job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit, max_memory=budget.memory
+            )
+        except LostError as error:
+            return error.outcome

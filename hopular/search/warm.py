@@ -1,0 +1,77 @@
+"""Warm workers: processes kept between searches of one method, so that its libraries are not imported every time.
+
+Outside of `keep_warm` every search starts its processes and ends them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hopular.search.problem import Problem
+from hopular.search.worker import Worker
+
+Key = tuple[str, int]  # method and threads: a process has one method's libraries, so that memory is comparable
+
+
+class _Shelf:
+    """Idle workers, the longest idle first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._lock = limit, threading.Lock()
+        self._idle: list[tuple[Key, Worker]] = []
+
+    def take(self, key: Key) -> Worker | None:
+        with self._lock:
+            for place, (found, worker) in enumerate(self._idle):
+                if found == key:
+                    del self._idle[place]
+                    return worker
+        return None
+
+    def put(self, key: Key, worker: Worker) -> None:
+        with self._lock:
+            self._idle.append((key, worker))
+            surplus = self._idle[: -self._limit]
+            del self._idle[: -self._limit]
+        for _, old in surplus:
+            old.close()
+
+    def clear(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, worker in idle:
+            worker.close()
+
+
+_shelf: _Shelf | None = None
+
+
+@contextmanager
+def keep_warm(limit: int) -> Iterator[None]:
+    """Within the block up to `limit` idle processes wait for more work; all are ended with it."""
+    global _shelf
+    before, _shelf = _shelf, _Shelf(limit)
+    try:
+        yield
+    finally:
+        _shelf.clear()
+        _shelf = before
+
+
+@contextmanager
+def worker_for(problem: Problem, method: str, threads: int) -> Iterator[Worker]:
+    """A worker for a problem, started or taken from those kept warm. After an error its process is not used again."""
+    shelf, key = _shelf, (method, threads)
+    worker = (shelf.take(key) if shelf is not None else None) or Worker(problem, threads)
+    worker.use(problem)
+    try:
+        yield worker
+    except BaseException:
+        worker.close()
+        raise
+    if shelf is None or shelf is not _shelf:
+        worker.close()
+    else:
+        shelf.put(key, worker)
