@@ -1,0 +1,155 @@
+"""What changed between two benchmarks and whether it is noise; and several benchmarks as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hopular.evaluation.results import Results
+from hopular.evaluation.scores import NORMAL, directions, leaderboard_matrix, orient, primary_scores, summarise
+
+PAIR = ["dataset", "method"]
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Two benchmarks side by side.
+
+    `leaders` has a row per dataset of both: the best methods `before` and `after`, `is_changed`, and whether the new
+    leader's lead over the old one `is_noise`. `scores` has a row per dataset and method of both in the primary
+    `metric`: `before`, `after`, `difference`, `noise` (what a difference must exceed; NaN if nothing is known of it)
+    and whether it `is_moved` and `is_better`.
+    """
+
+    before: str  # ids of the benchmarks
+    after: str
+    leaders: pd.DataFrame
+    scores: pd.DataFrame
+    new_datasets: tuple[str, ...]
+    gone_datasets: tuple[str, ...]
+    changed_datasets: tuple[str, ...]  # of the same name with other contents: their scores are not compared
+    new_methods: tuple[str, ...]
+    gone_methods: tuple[str, ...]
+
+    @property
+    def moved(self) -> pd.DataFrame:
+        """The scores that differ by more than noise."""
+        return self.scores[self.scores["is_moved"]]
+
+
+def noise_of_difference(first: Any, second: Any) -> Any:
+    """What the difference of two means must exceed to be more than noise, from their uncertainties.
+
+    It is 1.96 standard errors of a difference of independent means. Scores on the same test rows vary together, so
+    this asks for rather too much than too little. NaN if nothing is known of either uncertainty.
+    """
+    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    return np.where(np.isnan(a) & np.isnan(b), np.nan, NORMAL * np.hypot(np.nan_to_num(a), np.nan_to_num(b)))
+
+
+def compare(before: Results, after: Results) -> Comparison:
+    """How `after` differs from `before`, in the primary metric of each dataset; see `noise_of_difference`."""
+    old, new = ({facts.name: facts.fingerprint for facts in results.datasets} for results in (before, after))
+    changed = {name for name in old.keys() & new.keys() if old[name] != new[name]}
+    same = sorted((old.keys() & new.keys()) - changed)
+    methods = [set(leaderboard_matrix(results).columns) for results in (before, after)]
+    return Comparison(
+        before=before.id,
+        after=after.id,
+        leaders=_leaders(before, after, same),
+        scores=_scores(before, after, same),
+        new_datasets=tuple(sorted(new.keys() - old.keys())),
+        gone_datasets=tuple(sorted(old.keys() - new.keys())),
+        changed_datasets=tuple(sorted(changed)),
+        new_methods=tuple(sorted(methods[1] - methods[0])),
+        gone_methods=tuple(sorted(methods[0] - methods[1])),
+    )
+
+
+def leaders(results: Results) -> dict[str, tuple[str, ...]]:
+    """The best methods of each dataset, several if they tie, none if all failed."""
+    oriented = orient(leaderboard_matrix(results), directions(results))
+    best = oriented.eq(oriented.max(axis=1), axis=0)
+    return {
+        str(name): tuple(map(str, best.columns[row])) for name, row in zip(best.index, best.to_numpy(), strict=True)
+    }
+
+
+def primary_summary(results: Results) -> pd.DataFrame:
+    """`summarise` in the primary metrics, by dataset and method, without what failed or was not run in full."""
+    table = summarise(primary_scores(results)).set_index(PAIR)
+    known = leaderboard_matrix(results).stack().dropna().index
+    return table.loc[table.index.intersection(known)].sort_index()
+
+
+def _scores(before: Results, after: Results, datasets: list[str]) -> pd.DataFrame:
+    first, second = primary_summary(before), primary_summary(after)
+    pairs = first.index.intersection(second.index).sort_values()
+    pairs = pairs[pairs.get_level_values("dataset").isin(datasets)]
+    first, second = first.loc[pairs], second.loc[pairs]
+    table = pd.DataFrame({"metric": second["metric"], "before": first["mean"], "after": second["mean"]})
+    table["difference"] = table["after"] - table["before"]
+    table["noise"] = noise_of_difference(first["uncertainty"], second["uncertainty"])
+    rounding = 1e-12 * table[["before", "after"]].abs().max(axis=1)
+    table["is_moved"] = (table["difference"].abs() > table["noise"]) & (table["difference"].abs() > rounding)
+    higher = directions(after).reindex(pairs.get_level_values("dataset")).to_numpy(dtype=bool)
+    table["is_better"] = (table["difference"] > 0) == higher
+    return table.reset_index()
+
+
+def _leaders(before: Results, after: Results, datasets: list[str]) -> pd.DataFrame:
+    old, new, table = leaders(before), leaders(after), primary_summary(after)
+    rows = []
+    for dataset in datasets:
+        is_changed = set(old[dataset]) != set(new[dataset])
+        known = [(dataset, names[0]) for names in (old[dataset], new[dataset]) if names]
+        is_noise = False
+        if is_changed and len(known) == 2 and known[0] in table.index:
+            one, two = table.loc[[known[0]]].iloc[0], table.loc[[known[1]]].iloc[0]
+            is_noise = not abs(one["mean"] - two["mean"]) > noise_of_difference(one["uncertainty"], two["uncertainty"])
+        rows.append((dataset, ", ".join(old[dataset]), ", ".join(new[dataset]), is_changed, is_noise))
+    return pd.DataFrame(rows, columns=["dataset", "before", "after", "is_changed", "is_noise"])
+
+
+def merge(results: Sequence[Results]) -> Results:
+    """Several benchmarks as one; of a unit that is in several, the latest by time of creation counts."""
+    if not results:
+        raise ValueError("there are no benchmarks to merge: name at least one")
+    ordered = sorted(results, key=lambda item: item.created)
+    latest = ordered[-1]
+    facts = {item.name: item for one in ordered for item in one.datasets}
+    for one in ordered:
+        for item in one.datasets:
+            if item.fingerprint != facts[item.name].fingerprint:
+                raise ValueError(
+                    f"dataset {item.name!r} of benchmark {one.id!r} has other contents than in a later one: "
+                    "compare the benchmarks instead, or give the new data a name of its own"
+                )
+    owner: dict[tuple[str, str, str], int] = {}
+    for place, one in enumerate(ordered):
+        owner |= {(unit.dataset, unit.split, unit.method): place for unit in one.units}
+        owner |= dict.fromkeys(_keys(one.scores), place)
+    parts = [one.scores[[owner[key] == place for key in _keys(one.scores)]] for place, one in enumerate(ordered)]
+    units = [
+        unit
+        for place, one in enumerate(ordered)
+        for unit in one.units
+        if owner[unit.dataset, unit.split, unit.method] == place
+    ]
+    filled = [part for part in parts if len(part)]
+    return replace(
+        latest,
+        id="+".join(dict.fromkeys(one.id for one in ordered)),
+        scores=pd.concat(filled, ignore_index=True) if filled else latest.scores,
+        datasets=tuple(facts.values()),
+        units=tuple(units),
+        command="\n".join(dict.fromkeys(one.command for one in ordered if one.command)),
+    )
+
+
+def _keys(scores: pd.DataFrame) -> list[tuple[str, str, str]]:
+    return list(scores[["dataset", "split", "method"]].itertuples(index=False, name=None))

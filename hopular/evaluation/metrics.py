@@ -1,0 +1,280 @@
+"""Metrics of predictions on test rows, and bootstrap intervals over those rows.
+
+Every metric is written once, as a function of the rows and of how often each row counts: once each for the metric
+itself, as often as it was drawn for a bootstrap round. Many rounds are computed at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hopular.data.dataset import Task
+from hopular.data.errors import nearest
+
+Array = np.ndarray[Any, Any]
+BINS = 15  # of the top probability, for the expected calibration error
+LEAST = 1e-15  # probability that the log loss takes for none
+CELLS = 2_000_000  # rows times bootstrap rounds that are computed at a time
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A figure by which methods are compared."""
+
+    name: str
+    title: str
+    task: Task
+    higher_is_better: bool
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("accuracy", "Accuracy", "classification", True),
+        Metric("balanced_accuracy", "Balanced accuracy", "classification", True),
+        Metric("macro_f1", "Macro F1", "classification", True),
+        Metric("roc_auc", "ROC AUC (one-vs-rest)", "classification", True),
+        Metric("log_loss", "Log loss", "classification", False),
+        Metric("brier", "Brier score (sum over classes)", "classification", False),
+        Metric("ece", "Expected calibration error", "classification", False),
+        Metric("mse", "Mean squared error", "regression", False),
+        Metric("rmse", "Root mean squared error", "regression", False),
+        Metric("mae", "Mean absolute error", "regression", False),
+        Metric("r2", "R²", "regression", True),
+        Metric("mse_x1000", "Mean squared error × 1000", "regression", False),
+    )
+}
+PRIMARY: dict[Task, str] = {"classification": "accuracy", "regression": "mse"}
+
+
+def get_metric(name: str) -> Metric:
+    """The metric of this name; ValueError names the nearest one."""
+    if name not in METRICS:
+        raise ValueError(f"there is no metric {name!r}.{nearest(name, METRICS)} The metrics are: {', '.join(METRICS)}")
+    return METRICS[name]
+
+
+def evaluate(
+    task: Task, truth: Any, predictions: Any, classes: Any = None, *, metrics: Iterable[str] | None = None
+) -> dict[str, float]:
+    """All metrics of the task, or those named; NaN where one is undefined, such as ROC AUC with one class in `truth`.
+
+    `predictions` are numbers, or probabilities (rows, classes) in the order of `classes`. Labels are compared as text.
+    A class that is not among `classes` is always wrong: it has probability 0.
+    """
+    rows = _read(task, truth, predictions, classes)
+    once = np.ones((1, len(rows)))
+    names = [name for name, metric in METRICS.items() if metric.task == task] if metrics is None else list(metrics)
+    return {name: float(_function(name, task)(rows, once)[0]) for name in names}
+
+
+def bootstrap(
+    task: Task,
+    truth: Any,
+    predictions: Any,
+    classes: Any,
+    metric: str,
+    *,
+    rounds: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> tuple[float, float]:
+    """The percentile interval of a metric over test rows drawn with replacement; NaN where it is undefined."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must be between 0 and 1, got {level}; use 0.95 for a 95 % interval")
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    function, rows = _function(metric, task), _read(task, truth, predictions, classes)
+    random, n = np.random.default_rng(seed), len(rows)
+    values: list[Array] = []
+    while (missing := rounds - sum(map(len, values))) > 0:
+        size = min(missing, max(1, CELLS // n))
+        drawn = random.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
+        counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
+        values.append(function(rows, counts))
+    found = np.concatenate(values)
+    found = found[~np.isnan(found)]  # a round may draw rows of one class alone
+    if not len(found):
+        return float("nan"), float("nan")
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+# ------------------------------------------------------------------------------------------------------ the test rows
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Test rows of a regression."""
+
+    truth: Array
+    predicted: Array
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Test rows of a classification: places of true and predicted class, and probabilities of all known classes.
+
+    A true class that training has never seen gets a place after the known ones, and a column of zeros.
+    """
+
+    truth: Array
+    predicted: Array
+    probabilities: Array
+
+    def __len__(self) -> int:
+        return len(self.truth)
+
+    @property
+    def of_truth(self) -> Array:
+        """The probability that each row's true class was given."""
+        chosen: Array = self.probabilities[np.arange(len(self)), self.truth]
+        return chosen
+
+
+def _read(task: Task, truth: Any, predictions: Any, classes: Any) -> Any:
+    predicted = np.asarray(predictions, dtype=np.float64)
+    n = len(truth)
+    if n == 0:
+        raise ValueError("there are no test rows to evaluate")
+    expected = (n,) if task == "regression" else (n, len(classes) if classes is not None else 0)
+    if task == "classification" and classes is None:
+        raise ValueError("classification needs `classes`: the labels in the order of the probabilities' columns")
+    if predicted.shape != expected:
+        raise ValueError(f"predictions must have the shape {expected}, one row per true value, got {predicted.shape}")
+    if not np.isfinite(predicted).all():
+        bad = int((~np.isfinite(predicted)).sum())
+        raise ValueError(f"{bad} of {predicted.size} predictions are not finite numbers: the model has diverged")
+    if task == "regression":
+        return Numbers(np.asarray(truth, dtype=np.float64), predicted)
+    places = {str(label): place for place, label in enumerate(classes)}
+    codes = np.array([places.setdefault(str(label), len(places)) for label in truth])
+    unseen = np.zeros((n, len(places) - len(classes)))
+    return Classes(codes, predicted.argmax(axis=1), np.hstack([predicted, unseen]))
+
+
+# ----------------------------------------------------------- the metrics: rows and counts (rounds, n) -> (rounds,)
+
+
+def _mean(values: Array, counts: Array) -> Array:
+    # A sum along rows, not a matrix product: it comes out the same to the bit in every process.
+    return np.asarray((counts * values).sum(axis=1) / counts.sum(axis=1))
+
+
+def _share(part: Array, whole: Array) -> Array:
+    """Mean over the classes of part / whole (both (rounds, classes)), of those whose whole is not 0."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nansum(part / whole, axis=1) / (whole > 0).sum(axis=1))
+
+
+def _indicators(places: Array, count: int) -> Array:
+    return np.asarray(places[:, None] == np.arange(count), dtype=np.float64)
+
+
+def _accuracy(rows: Classes, counts: Array) -> Array:
+    return _mean(rows.predicted == rows.truth, counts)
+
+
+def _balanced_accuracy(rows: Classes, counts: Array) -> Array:
+    truth = _indicators(rows.truth, rows.probabilities.shape[1])
+    return _share(counts @ (truth * (rows.predicted == rows.truth)[:, None]), counts @ truth)
+
+
+def _macro_f1(rows: Classes, counts: Array) -> Array:
+    """Over the classes that are true or predicted for some row."""
+    truth, predicted = (_indicators(codes, rows.probabilities.shape[1]) for codes in (rows.truth, rows.predicted))
+    return _share(2 * (counts @ (truth * predicted)), counts @ (truth + predicted))
+
+
+def _roc_auc(rows: Classes, counts: Array) -> Array:
+    """One-vs-rest, averaged over the classes of the test rows; a class never seen in training has 0.5."""
+    total, number = np.zeros(len(counts)), np.zeros(len(counts))
+    for place in np.unique(rows.truth):
+        score = rows.probabilities[:, place]
+        order = np.argsort(score, kind="stable")
+        starts = np.flatnonzero(np.diff(score[order], prepend=-np.inf))  # of the rows that share a score
+        own = (rows.truth == place)[order]
+        positive = np.add.reduceat(counts[:, order] * own, starts, axis=1)
+        negative = np.add.reduceat(counts[:, order] * ~own, starts, axis=1)
+        below = np.cumsum(negative, axis=1) - negative / 2  # rows of other classes below, half of those level
+        pairs = positive.sum(axis=1) * negative.sum(axis=1)
+        defined = pairs > 0
+        area = (positive * below).sum(axis=1)
+        total[defined] += area[defined] / pairs[defined]
+        number += defined
+    with np.errstate(invalid="ignore"):
+        return np.asarray(total / number)
+
+
+def _log_loss(rows: Classes, counts: Array) -> Array:
+    return _mean(-np.log(np.clip(rows.of_truth, LEAST, 1.0)), counts)
+
+
+def _brier(rows: Classes, counts: Array) -> Array:
+    """The multi-class form: squared errors summed over the classes, so from 0 to 2."""
+    truth = _indicators(rows.truth, rows.probabilities.shape[1])
+    return _mean(((rows.probabilities - truth) ** 2).sum(axis=1), counts)
+
+
+def _ece(rows: Classes, counts: Array) -> Array:
+    """Gap between top probability and accuracy, averaged over equal-width bins by their number of rows."""
+    top = rows.probabilities.max(axis=1)
+    bins = _indicators(np.clip(np.ceil(top * BINS) - 1, 0, BINS - 1), BINS)
+    gaps = counts @ (bins * ((rows.predicted == rows.truth) - top)[:, None])
+    return np.asarray(np.abs(gaps).sum(axis=1) / counts.sum(axis=1))
+
+
+def _mse(rows: Numbers, counts: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return _mean((rows.predicted - rows.truth) ** 2, counts)
+
+
+def _rmse(rows: Numbers, counts: Array) -> Array:
+    return np.asarray(np.sqrt(_mse(rows, counts)))
+
+
+def _mae(rows: Numbers, counts: Array) -> Array:
+    return _mean(np.abs(rows.predicted - rows.truth), counts)
+
+
+def _r2(rows: Numbers, counts: Array) -> Array:
+    """Undefined where the true values do not vary."""
+    deviation = rows.truth - _mean(rows.truth, counts)[:, None]
+    variance = (counts * deviation**2).sum(axis=1) / counts.sum(axis=1)
+    least = (1e-12 * np.abs(rows.truth).max()) ** 2  # what rounding leaves of no variance
+    return np.asarray(1 - _mse(rows, counts) / np.where(variance > least, variance, np.nan))
+
+
+def _mse_x1000(rows: Numbers, counts: Array) -> Array:
+    return 1000 * _mse(rows, counts)
+
+
+_FUNCTIONS: dict[str, Callable[[Any, Array], Array]] = {
+    "accuracy": _accuracy,
+    "balanced_accuracy": _balanced_accuracy,
+    "macro_f1": _macro_f1,
+    "roc_auc": _roc_auc,
+    "log_loss": _log_loss,
+    "brier": _brier,
+    "ece": _ece,
+    "mse": _mse,
+    "rmse": _rmse,
+    "mae": _mae,
+    "r2": _r2,
+    "mse_x1000": _mse_x1000,
+}
+
+
+def _function(name: str, task: Task) -> Callable[[Any, Array], Array]:
+    metric = get_metric(name)
+    if metric.task != task:
+        fitting = ", ".join(item.name for item in METRICS.values() if item.task == task)
+        raise ValueError(f"metric {name!r} is for {metric.task}, the task is {task}; use one of {fitting}")
+    return _FUNCTIONS[name]

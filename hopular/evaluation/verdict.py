@@ -1,0 +1,157 @@
+"""The answer in plain words: who leads, and how Hopular and gradient boosting stand to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+from hopular.evaluation.compare import leaders, noise_of_difference, primary_summary
+from hopular.evaluation.metrics import PRIMARY, get_metric
+from hopular.evaluation.ranks import rank_table, summary
+from hopular.evaluation.results import DatasetFacts, Results
+from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units
+from hopular.evaluation.significance import differences, signed_rank
+from hopular.methods import methods
+
+LEAST_DATASETS = 6  # with fewer, Wilcoxon's test cannot come out below 0.05
+ALPHA = 0.05
+
+
+def headline(results: Results) -> str:
+    """One or two sentences on the whole benchmark: the leader, its rival, and whether the lead is more than noise.
+
+    On a single dataset scores decide. On several the mean rank does, and Wilcoxon's test says whether leader and rival
+    differ. The rival is Hopular, or the best gradient boosting if Hopular leads, or else the second.
+    """
+    matrix = leaderboard_matrix(results)
+    scored = matrix.dropna(how="all").dropna(axis=1, how="all")
+    if scored.empty:
+        return _join(["No method has finished on any dataset, so there is nothing to compare.", _failures(results)])
+    if len(scored) == 1:
+        return per_dataset(results)[str(scored.index[0])]
+    return _join([_on_many(results, matrix), _failures(results)])
+
+
+def per_dataset(results: Results) -> dict[str, str]:
+    """A sentence on each dataset: who leads there, and by more than noise or not."""
+    best, table = leaders(results), primary_summary(results).reset_index()
+    sentences = {}
+    for facts in results.datasets:
+        rows = table[table["dataset"] == facts.name].set_index("method")
+        sentences[facts.name] = _join([_on_one(facts, best[facts.name], rows), _failures(results, facts.name)])
+    return sentences
+
+
+def title(method: str) -> str:
+    """The name of a method for people."""
+    known = methods().get(method)
+    return known.title if known else method
+
+
+def _on_one(facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> str:
+    """`best` are the leaders, `table` has a row per method that finished."""
+    if not best:
+        return f"No method has finished on {facts.name}."
+    metric = get_metric(PRIMARY[facts.task])
+    table = table.sort_values("mean", ascending=not metric.higher_is_better, kind="stable")
+    order, name = [str(method) for method in table.index], metric.title.lower()
+
+    def value(method: str) -> str:
+        return f"{table['mean'][method]:.{3 if metric.higher_is_better else 4}g}"
+
+    if len(order) == 1:
+        only = f"Only {title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"
+        return f"{only}: there is no other to compare."
+    if len(best) == len(order):
+        return f"All {len(order)} methods tie on {facts.name} ({name} {value(order[0])})."
+    if len(best) > 1:
+        return f"{_list(map(title, best))} share the lead on {facts.name} ({name} {value(best[0])})."
+    leader = best[0]
+    rival = _rival(leader, order)
+    gap = abs(table["mean"][leader] - table["mean"][rival])
+    noise = float(noise_of_difference(table["uncertainty"][leader], table["uncertainty"][rival]))
+    lead = f"{title(leader)} leads on {facts.name} ({name} {value(leader)}); {_naming(rival, leader)} ({value(rival)})"
+    if noise != noise:
+        return f"{lead} is behind it, and one fit each is too little to say whether that is more than noise."
+    return f"{lead} is {'behind it by more than noise' if gap > noise else 'within noise of it'}."
+
+
+def _on_many(results: Results, matrix: pd.DataFrame) -> str:
+    missing, higher = missing_units(results), directions(results)
+    ranks = rank_table(matrix, higher, missing)
+    n = int(ranks.notna().any(axis=1).sum())
+    most = ranks.notna().sum(axis=0).max()
+    full = ranks.loc[:, ranks.notna().sum(axis=0) == most]  # a mean rank over fewer datasets is another figure
+    table = summary(full, rounds=1)
+    order = [str(method) for method in table.index]
+    place = _place(results, n)
+    if len(order) == 1:
+        return f"Only {title(order[0])} has run on {place}: there is no other to compare."
+    if table["mean"].max() - table["mean"].min() < 1e-9:
+        return f"All {len(order)} methods have the same mean rank on {place}: none leads."
+    best = [method for method in order if table["mean"][method] - table["mean"][order[0]] < 1e-9]
+    if len(best) > 1:
+        return f"{_list(map(title, best))} share the lead on {place} (mean rank {table['mean'][best[0]]:.1f})."
+    leader = best[0]
+    rival = _rival(leader, order)
+    pair = [leader, rival]
+    _, _, gain = next(differences(matrix[pair], higher, missing[pair]))
+    _, p_value, _ = signed_rank(gain)
+    figures = f"mean rank {table['mean'][leader]:.1f} against {table['mean'][rival]:.1f}"
+    lead = f"{title(leader)} leads on {place}; {_naming(rival, leader)}"
+    if len(gain) < LEAST_DATASETS:
+        return f"{lead} is behind it ({figures}), but {len(gain)} datasets are too few to say that this is not chance."
+    if p_value < ALPHA:
+        return f"{lead} is behind it by more than noise ({figures}, p = {_p(p_value)})."
+    return f"{lead} is within noise of it ({figures}, p = {_p(p_value)})."
+
+
+def _rival(leader: str, order: list[str]) -> str:
+    """Whom the leader is compared with: the question is Hopular or gradient boosting."""
+    others = [method for method in order if method != leader]
+    if leader != "hopular" and "hopular" in others:
+        return "hopular"
+    boosting = [method for method in others if leader == "hopular" and _is_boosting(method)]
+    return boosting[0] if boosting else others[0]
+
+
+def _is_boosting(method: str) -> bool:
+    known = methods().get(method)
+    return known is not None and known.group == "boosting"
+
+
+def _naming(rival: str, leader: str) -> str:
+    if leader == "hopular" and _is_boosting(rival):
+        return f"{title(rival)}, the best gradient boosting,"
+    return title(rival)
+
+
+def _place(results: Results, n: int) -> str:
+    suites = {facts.suite for facts in results.datasets}
+    if len(suites) == 1 and None not in suites:
+        return f"{n} datasets of the paper's {suites.pop()} suite"
+    return f"your {n} datasets" if suites == {None} else f"{n} datasets"
+
+
+def _failures(results: Results, dataset: str | None = None) -> str:
+    units = [unit for unit in results.units if dataset in (None, unit.dataset)]
+    failed = [unit for unit in failed_units(results) if dataset in (None, unit.dataset)]
+    if not failed:
+        return ""
+    names = _list(title(method) for method in sorted({unit.method for unit in failed}))
+    what = "unit" if len(failed) == 1 else "units"
+    return f"{len(failed)} {what} of {len(units)} failed and rank{'s' if len(failed) == 1 else ''} last: {names}."
+
+
+def _p(p_value: float) -> str:
+    return "below 0.001" if p_value < 0.001 else f"{p_value:.2g}"
+
+
+def _list(names: Iterable[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _join(sentences: Iterable[str]) -> str:
+    return " ".join(sentence for sentence in sentences if sentence)

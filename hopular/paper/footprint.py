@@ -1,0 +1,229 @@
+"""Memory and step time of Hopular and NPTs on this device, beside the paper's figures of an A100.
+
+The paper's are in its appendix, "Memory footprint and runtime estimates".
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from hopular.data.registry import entries
+
+Batch = Literal["single", "full"]
+Model = Literal["smallest", "largest"]
+# Blocks and Hopfield networks, or layers and heads: the ends of the grids in search_spaces/, embedding dimension 32.
+MODELS: dict[tuple[str, Model], tuple[int, int]] = {
+    ("hopular", "smallest"): (4, 8),
+    ("hopular", "largest"): (8, 16),
+    ("npt", "smallest"): (8, 8),
+    ("npt", "largest"): (16, 16),
+}
+TRAINING = 0.8 * 0.8  # share of a medium dataset's rows that a split leaves for training
+COLUMNS = (
+    *("rows", "features", "classes", "method", "model", "batch", "device"),
+    *("gib", "milliseconds", "milliseconds_error", "failure"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One measurement: a table of training rows, all of them stored, and a model that is trained on it."""
+
+    rows: int
+    features: int  # continuous ones
+    classes: int  # 0 for regression
+    method: str
+    model: Model
+    batch: Batch
+    device: str
+    threads: int
+    steps: int
+
+
+def measure(
+    rows: int,
+    features: int,
+    *,
+    classes: int = 2,
+    methods: Sequence[str] = ("hopular", "npt"),
+    models: Sequence[Model] = ("smallest", "largest"),
+    batches: Sequence[Batch] = ("single", "full"),
+    device: str = "cpu",
+    threads: int = 1,
+    steps: int = 5,
+    max_seconds: float = 600.0,
+) -> pd.DataFrame:
+    """Peak memory and time of training steps with the paper's recipe, one row per method, model and batch.
+
+    Each case runs in a process of its own. `gib` is the peak of what data, model and steps add to it: resident memory
+    on a CPU (NaN where the system does not tell), allocated memory on a GPU. `milliseconds` is the mean of `steps`
+    steps after a first one that does not count, with its standard error. A case that takes longer than `max_seconds` or
+    more memory than there is has no figures, and `failure` says why.
+    """
+    cases = [
+        Case(rows, features, classes, method, model, batch, device, threads, steps)
+        for method in methods
+        for model in models
+        for batch in batches
+    ]
+    unknown = [case.method for case in cases if (case.method, case.model) not in MODELS]
+    if unknown:
+        raise ValueError(f"the footprint of {unknown[0]!r} is not known to the paper: use 'hopular' or 'npt'")
+    if rows < 3 or steps < 1:
+        raise ValueError(f"a step needs at least 3 rows and a measurement 1 step, got {rows} and {steps}")
+    return pd.DataFrame([_in_new_process(case, max_seconds) for case in cases], columns=list(COLUMNS))
+
+
+def measure_paper(datasets: Iterable[str] | None = None, **options: Any) -> pd.DataFrame:
+    """`measure` at the sizes of the paper's medium datasets (or of some), with a column `dataset`.
+
+    Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds.
+    """
+    medium = {name: entry for name, entry in entries().items() if entry.suite == "medium"}
+    parts = []
+    for name in medium if datasets is None else datasets:
+        if name not in medium:
+            raise ValueError(f"the paper has no footprint of {name!r}, only of {', '.join(medium)}")
+        size = medium[name].paper
+        classes = 0 if medium[name].task == "regression" else 2
+        table = measure(round(TRAINING * size.rows), size.continuous + size.categorical, classes=classes, **options)
+        parts.append(table.assign(dataset=name))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _in_new_process(case: Case, max_seconds: float) -> tuple[Any, ...]:
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(case, sender), daemon=True)
+    process.start()
+    sender.close()
+    figures: tuple[float, float, float] = (float("nan"),) * 3
+    failure = ""
+    try:
+        if receiver.poll(max_seconds):
+            figures, failure = receiver.recv()
+        else:
+            failure = f"not done within {max_seconds:g} seconds"
+    except EOFError:
+        failure = "the process was ended, most likely for lack of memory"
+    finally:
+        process.kill()
+        process.join()
+    about = (case.rows, case.features, case.classes, case.method, case.model, case.batch, case.device)
+    return (*about, *figures, failure)
+
+
+def _measure(case: Case, sender: Connection) -> None:
+    """What runs in the new process: sends GiB, milliseconds and their standard error, or the reason of a failure."""
+    import torch
+
+    nothing = (float("nan"),) * 3
+    try:
+        torch.set_num_threads(case.threads)
+        is_cuda = torch.device(case.device).type == "cuda"
+        _tiny_step(case)  # what the libraries set up at their first use is not the model's
+        before = _resident("VmRSS")
+        _forget_peak()
+        if is_cuda:
+            torch.cuda.reset_peak_memory_stats(case.device)
+        step = training_step(case)
+        step()
+        seconds = []
+        for _ in range(case.steps):
+            start = time.perf_counter()
+            step()
+            seconds.append(time.perf_counter() - start)
+        peak = torch.cuda.max_memory_allocated(case.device) if is_cuda else _resident("VmHWM") - before
+        error = statistics.stdev(seconds) / len(seconds) ** 0.5 if len(seconds) > 1 else float("nan")
+        sender.send(((peak / 2**30, 1e3 * statistics.mean(seconds), 1e3 * error), ""))
+    except (MemoryError, RuntimeError) as error:
+        sender.send((nothing, f"{type(error).__name__}: {error}"[:200]))
+
+
+def training_step(case: Case) -> Callable[[], float]:
+    """One step of the paper's recipe on random rows: masking, dropout, full objective, optimiser and slow weights.
+
+    It returns the loss, which also waits for the device to be done.
+    """
+    import copy
+
+    import torch
+
+    from hopular.model.dropout import Dropouts
+    from hopular.model.network import Architecture, Hopular
+    from hopular.model.npt import NPT
+    from hopular.model.npt_estimator import MASKED, NPTProcedure
+    from hopular.model.objective import objective
+    from hopular.model.recipe import make_recipe
+    from hopular.model.training import HOPULAR
+
+    depth, width = MODELS[case.method, case.model]
+    is_npt = case.method == "npt"
+    target = case.features
+    architecture = Architecture(
+        widths=(1,) * case.features + (max(1, case.classes),),
+        target=target,
+        n_blocks=depth,
+        n_networks=width,
+        embedding_dim=32,
+        dropout_embedding=0.1,
+        dropout_block=0.1,
+        dropout_summary=0.0 if is_npt else 0.01,
+    )
+    shares = {"mask_probability": MASKED * 0.15, "replace_probability": (1 - MASKED) * 0.15, "weight_decay": 0.0}
+    recipe = make_recipe("paper", case.rows, **(shares if is_npt else {}))
+    procedure = NPTProcedure(1.0, "cosine") if is_npt else HOPULAR
+    torch.manual_seed(0)
+    device = torch.device(case.device)
+    network = (NPT if is_npt else Hopular)(architecture).to(device)
+    slow = copy.deepcopy(network).requires_grad_(False)
+    optimizer = procedure.optimizer(network, slow, recipe)
+    masking = procedure.masking(architecture, recipe, 0)
+    dropouts = Dropouts(
+        architecture.dropout_embedding, architecture.dropout_block, architecture.dropout_summary, 0, device
+    )
+    rows = torch.randn(case.rows, case.features + 1)
+    if case.classes:
+        rows[:, target] = torch.randint(0, case.classes, (case.rows,)).float()
+    rows = rows.to(device)
+    size = 1 if case.batch == "single" else case.rows
+
+    def step() -> float:
+        dropouts.renew()
+        seen, masked, truth = masking.step(rows[:size])
+        predictions = network(seen, masked, network.store(rows, dropouts), dropouts, leave_out_own=True)
+        loss = objective(predictions, truth, network.summary.groups, target, 0.5)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step(recipe.learning_rate)
+        return loss.item()
+
+    return step
+
+
+def _tiny_step(case: Case) -> None:
+    from dataclasses import replace
+
+    training_step(replace(case, rows=3, features=1, model="smallest"))()
+
+
+def _forget_peak() -> None:
+    """Let the kernel forget this process's peak memory so far (Linux)."""
+    clear = Path("/proc/self/clear_refs")
+    if clear.exists():
+        clear.write_text("5")
+
+
+def _resident(key: Literal["VmRSS", "VmHWM"]) -> float:
+    """Resident memory of this process in bytes, now or at its peak; NaN where the system does not tell."""
+    status = Path("/proc/self/status")
+    lines = status.read_text().splitlines() if status.exists() else []
+    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith(key)), float("nan"))

@@ -1,0 +1,165 @@
+"""The leaderboard: one table of all methods, for the terminal, Markdown, CSV, LaTeX and the HTML page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pandas as pd
+
+from hopular.evaluation.cost import cost_table
+from hopular.evaluation.ranks import rank_results, summary
+from hopular.evaluation.results import Results
+from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units, relative_scores
+from hopular.evaluation.scores import without_doubtful as sound_only
+from hopular.evaluation.verdict import title as title_of
+from hopular.methods import methods
+from hopular.report import words
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+OURS = "hopular"  # the method that the benchmark is about
+LATEX = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "–": "--",
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column as readers see it: its heading, how its values are written, and which end of it is the better one."""
+
+    name: str
+    heading: str
+    write: Callable[[Any], str] = str
+    better: Literal["low", "high"] | None = None  # None for words
+    note: str = ""
+
+
+COLUMNS = (
+    Column("place", "#", words.whole, "low"),
+    Column("title", "Method"),
+    Column("group", "Group"),
+    Column("mean_rank", "Mean rank", words.number, "low", "over datasets; 1 is best, ties share their average place"),
+    Column("median_rank", "Median rank", words.number, "low"),
+    Column("sound_rank", "Without doubtful", words.number, "low", "mean rank without datasets with serious findings"),
+    Column("relative", "Relative score", words.number, "high", "per dataset 1 for the best method and 0 for the worst"),
+    Column("wins", "Wins", words.whole, "high", "datasets on which no method was better"),
+    Column("datasets", "Datasets", words.whole, "high", "on which it has a rank"),
+    Column("failed", "Failed", words.whole, "low", "dataset x split pairs; a method that failed ranks last there"),
+    Column("seconds", "Training", words.seconds, "low", "mean duration of one training"),
+    Column("memory", "Memory", words.memory, "low", "peak of a training process"),
+)
+
+
+def leaderboard(results: Results) -> pd.DataFrame:
+    """All methods, the best mean rank first.
+
+    `rank_low` and `rank_high` bound a 95 % interval of the mean rank; `sound_rank` is the mean rank without datasets
+    that have serious audit findings, `sound_place` the place by it.
+    """
+    ranks = summary(rank_results(results))
+    sound = summary(rank_results(sound_only(results)))["mean"].reindex(ranks.index)
+    relative = relative_scores(leaderboard_matrix(results), directions(results), missing_units(results))
+    cost = cost_table(results).reindex(ranks.index)
+    failed = pd.Series([unit.method for unit in failed_units(results)], dtype=object).value_counts()
+    board = pd.DataFrame(
+        {
+            "place": ranks["mean"].rank(method="min"),
+            "title": [title_of(name) for name in ranks.index],
+            "group": [group_of(name) for name in ranks.index],
+            "mean_rank": ranks["mean"],
+            "median_rank": ranks["median"],
+            "rank_low": ranks["low"],
+            "rank_high": ranks["high"],
+            "sound_rank": sound,
+            "sound_place": sound.rank(method="min"),
+            "relative": relative.reindex(ranks.index),
+            "wins": ranks["wins"],
+            "datasets": ranks["count"],
+            "failed": failed.reindex(ranks.index, fill_value=0).astype(int),
+            "seconds": cost["seconds"],
+            "memory": cost["memory"],
+        },
+        index=ranks.index,
+    )
+    return board.reset_index(names="method")
+
+
+def group_of(name: str) -> str:
+    """A method's group."""
+    found = methods().get(name)
+    return found.group if found else "other"
+
+
+def shown_columns(board: pd.DataFrame) -> list[Column]:
+    """The columns that say something: failures and doubtful datasets only if there are any."""
+    idle = set()
+    if not board["failed"].any():
+        idle.add("failed")
+    if board["sound_rank"].equals(board["mean_rank"]):
+        idle.add("sound_rank")
+    if board["datasets"].nunique() == 1:
+        idle.add("datasets")
+    return [column for column in COLUMNS if column.name not in idle]
+
+
+def to_rich(board: pd.DataFrame, title: str = "Leaderboard") -> Table:
+    """For the terminal."""
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = shown_columns(board)
+    table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.heading, justify="right" if column.better else "left", no_wrap=column.name == "title")
+    for method, cells in zip(board["method"], _cells(board, columns), strict=True):
+        style = "bold cyan" if method == OURS else ""
+        table.add_row(*(Text(cell, style=style) for cell in cells))
+    return table
+
+
+def to_markdown(board: pd.DataFrame) -> str:
+    """For a pull request, a README or a Prefect artifact."""
+    columns = shown_columns(board)
+    lines = [[column.heading for column in columns], ["---:" if column.better else "---" for column in columns]]
+    lines += [[_plain_markdown(cell) for cell in cells] for cells in _cells(board, columns)]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def to_csv(board: pd.DataFrame) -> str:
+    """For other programs: all columns, full precision."""
+    return board.to_csv(index=False, lineterminator="\n")
+
+
+def to_latex(board: pd.DataFrame) -> str:
+    """For a paper; needs the package booktabs."""
+    columns = shown_columns(board)
+    rows = [[column.heading for column in columns], *_cells(board, columns)]
+    head, *body = (" & ".join(escape_latex(cell) for cell in cells) + r" \\" for cells in rows)
+    shape = "".join("r" if column.better else "l" for column in columns)
+    return "\n".join(
+        [rf"\begin{{tabular}}{{{shape}}}", r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}", ""]
+    )
+
+
+def escape_latex(words: str) -> str:
+    """Text that LaTeX prints as it stands."""
+    return "".join(LATEX.get(letter, letter) for letter in words)
+
+
+def _cells(board: pd.DataFrame, columns: list[Column]) -> list[list[str]]:
+    return [[column.write(row[column.name]) for column in columns] for row in board.to_dict("records")]
+
+
+def _plain_markdown(cell: str) -> str:
+    """Text that Markdown shows as it stands, on one line."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_[]|~" else letter for letter in cell)
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace("\n", " ")

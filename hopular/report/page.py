@@ -1,0 +1,209 @@
+"""The report: one HTML file with everything in it, that needs no network and no other file."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from hopular.evaluation.compare import Comparison
+from hopular.evaluation.metrics import METRICS, PRIMARY
+from hopular.evaluation.results import Results
+from hopular.evaluation.scores import failed_units
+from hopular.evaluation.verdict import headline
+from hopular.evaluation.verdict import title as title_of
+from hopular.report import words
+from hopular.report.datasets import dataset_sections
+from hopular.report.leaderboard import OURS, leaderboard, shown_columns, to_csv, to_latex, to_markdown
+from hopular.report.published import paper_views
+from hopular.report.statistics import cost_plots, pair_table, rank_marks, significance
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure at the top of the page."""
+
+    label: str
+    value: str
+    note: str
+
+
+def write_report(
+    results: Results,
+    path: Path,
+    *,
+    changes: Comparison | None = None,
+    published: pd.DataFrame | None = None,
+    footprint: pd.DataFrame | None = None,
+) -> Path:
+    """Write the page and return its path.
+
+    `published` are per-dataset figures of others to rank beside ours, `footprint` is what `hopular.paper.footprint`
+    measured on this device.
+    """
+    page = render(results, changes=changes, published=published, footprint=footprint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
+
+
+def render(
+    results: Results,
+    *,
+    changes: Comparison | None = None,
+    published: pd.DataFrame | None = None,
+    footprint: pd.DataFrame | None = None,
+) -> str:
+    """The page as text."""
+    board = leaderboard(results)
+    sections = dataset_sections(results)
+    rows = [{**row, "mark": mark} for row, mark in zip(board.to_dict("records"), rank_marks(board), strict=True)]
+    return _template().render(
+        headline=_in_two(headline(results)),
+        meta=_meta(results, board),
+        tiles=_tiles(results, board),
+        judged_by=" or ".join(
+            METRICS[PRIMARY[task]].title.lower() for task in sorted({f.task for f in results.datasets})
+        ),
+        columns=[column for column in shown_columns(board) if column.name != "group"],  # its place is taken by a colour
+        board=rows,
+        has_rank_intervals=bool(board["rank_low"].notna().any()),
+        copies={"Markdown": to_markdown(board), "CSV": to_csv(board), "LaTeX": to_latex(board)},
+        notices=_notices(results, board),
+        changes=_changes(changes) if changes else None,
+        significance=significance(results),
+        pairs=pair_table(results, list(board["method"])),
+        costs=cost_plots(results),
+        groups=list(dict.fromkeys(board["group"])),
+        sections=sections,
+        has_ours=OURS in set(board["method"]),
+        paper=paper_views(results, published, footprint),
+        failures=[(title_of(unit.method), unit) for unit in failed_units(results)],
+        command=results.command,
+        provenance=results.provenance,
+        settings=results.settings,
+        id=results.id,
+        created=_moment(results.created),
+    )
+
+
+def _template() -> Template:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
+    environment.tests["finite"] = math.isfinite
+    environment.globals |= {
+        "words": words,
+        "nan": math.nan,
+        "ours": OURS,
+        "ours_title": title_of(OURS),
+        "css": Markup((FOLDER / "page.css").read_text(encoding="utf-8")),
+        "js": Markup((FOLDER / "page.js").read_text(encoding="utf-8")),
+    }
+    return environment.get_template("template.html.jinja")
+
+
+def _in_two(text: str) -> tuple[str, str]:
+    """The first sentence, which is the title of the page, and what follows it."""
+    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", text, maxsplit=1)
+    return first, "".join(rest)
+
+
+def _meta(results: Results, board: pd.DataFrame) -> list[str]:
+    splits = len({(unit.dataset, unit.split) for unit in results.units})
+    counts = ((len(results.datasets), "dataset"), (len(board), "method"), (splits, "split"))
+    return [*(words.plural(count, noun) for count, noun in counts), _moment(results.created)]
+
+
+def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
+    tiles = []
+    if len(board):
+        best = board.iloc[0]
+        tiles.append(Tile("Best mean rank", best["title"], f"mean rank {words.number(best['mean_rank'])}"))
+    ours = board[board["method"] == OURS]
+    if len(ours):
+        mine = ours.iloc[0]
+        place = f"{words.place(mine['place'])} of {len(board)}"
+        tiles.append(Tile(mine["title"], place, f"mean rank {words.number(mine['mean_rank'])}"))
+    doubtful = sum(facts.is_doubtful for facts in results.datasets)
+    note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
+    tiles.append(Tile("Datasets", words.whole(len(results.datasets)), note))
+    failed = len(failed_units(results))
+    tiles.append(Tile("Searches", words.whole(len(results.units)), f"{failed} failed" if failed else "none failed"))
+    spent = sum(unit.search_seconds for unit in results.units)
+    if spent:
+        tiles.append(Tile("Time of searches", words.seconds(spent), "summed over all processes"))
+    return tiles
+
+
+def _notices(results: Results, board: pd.DataFrame) -> list[str]:
+    """What a reader of the leaderboard must know to trust it no more than it deserves."""
+    notices = []
+    doubtful = [facts.name for facts in results.datasets if facts.is_doubtful]
+    if doubtful:
+        effect = "Without doubtful datasets, every method keeps its place."
+        moved = board[(board["sound_place"] != board["place"]) & board["sound_place"].notna()]
+        if board["sound_place"].isna().all():
+            effect = "There are no other datasets to rank by."
+        elif len(moved):
+            places = (f"{row['title']} {row['place']:.0f} → {row['sound_place']:.0f}" for _, row in moved.iterrows())
+            effect = f"Without doubtful datasets, places change: {', '.join(places)}."
+        notices.append(f"The audit found something serious in {', '.join(doubtful)}. {effect}")
+    failed = failed_units(results)
+    if failed:
+        names = ", ".join(dict.fromkeys(title_of(unit.method) for unit in failed))
+        notices.append(f"{len(failed)} of {words.plural(len(results.units), 'search')} failed ({names}); see Failures.")
+    return notices
+
+
+def _changes(changes: Comparison) -> dict[str, Any]:
+    """What the comparison comes to, with titles for names."""
+    moved, leaders = changes.moved, changes.leaders[changes.leaders["is_changed"]]
+    lists = (
+        ("New datasets", changes.new_datasets),
+        ("Datasets no longer in it", changes.gone_datasets),
+        ("Datasets whose contents changed, which are not compared", changes.changed_datasets),
+        ("New methods", [title_of(name) for name in changes.new_methods]),
+        ("Methods no longer in it", [title_of(name) for name in changes.gone_methods]),
+    )
+    summary = (
+        f"{len(moved)} of {words.plural(len(changes.scores), 'score')} moved by more than noise; "
+        f"{len(leaders)} of {words.plural(len(changes.leaders), 'dataset')} have a new leader."
+    )
+    return {
+        "before": changes.before,
+        "sentences": [summary, *(f"{label}: {', '.join(names)}." for label, names in lists if names)],
+        "leaders": [
+            {**row, "before": _titles(row["before"]), "after": _titles(row["after"])}
+            for row in leaders.to_dict("records")
+        ],
+        "moved": [
+            {**row, "method": title_of(row["method"]), "metric": METRICS[row["metric"]].title}
+            for row in moved.to_dict("records")
+        ],
+    }
+
+
+def _titles(names: str) -> str:
+    return ", ".join(title_of(name) for name in names.split(", ")) if names else "none"
+
+
+def _moment(created: str) -> str:
+    """A moment as people write it; what is not a time stays as it is."""
+    try:
+        moment = datetime.fromisoformat(created)
+    except ValueError:
+        return created
+    utc = moment.astimezone(UTC) if moment.tzinfo else moment
+    return f"{utc.day} {utc:%B %Y, %H:%M}{' UTC' if moment.tzinfo else ''}"

@@ -1,0 +1,127 @@
+"""Two benchmarks side by side, and several as one."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from hopular.evaluation.compare import compare, leaders, merge, noise_of_difference
+from hopular.evaluation.results import Unit
+from hopular.evaluation.scores import leaderboard_matrix
+from tests.evaluation.benchmarks import make_results, random_results
+
+LATER = "2026-02-01T00:00:00"
+
+
+def test_nothing_moves_between_a_benchmark_and_itself():
+    results = random_results(3, 4, 2)
+    found = compare(results, results)
+    assert found.moved.empty
+    assert len(found.scores) == 12
+    assert not found.leaders["is_changed"].any()
+    assert found.new_datasets == found.gone_datasets == found.new_methods == found.gone_methods == ()
+
+
+def test_what_moved_beyond_noise_by_hand():
+    # Four splits with intervals of +- 0.02: uncertainty 0.02 / 1.96 / 2 each, so noise is 0.02 / 2 * sqrt(2) = 0.0141.
+    before = make_results({"d": {"x": [0.80] * 4, "y": [0.70] * 4}})
+    after = make_results({"d": {"x": [0.81] * 4, "y": [0.72] * 4}}, id="b", created=LATER)
+    found = compare(before, after)
+    rows = found.scores.set_index("method")
+    assert rows["noise"].tolist() == pytest.approx([0.01 * math.sqrt(2)] * 2)
+    assert rows["difference"].to_dict() == pytest.approx({"x": 0.01, "y": 0.02})
+    assert rows["is_moved"].to_dict() == {"x": False, "y": True}
+    assert found.moved["method"].tolist() == ["y"]
+    assert found.moved["is_better"].tolist() == [True]
+    assert (found.before, found.after) == ("a", "b")
+
+
+def test_a_lower_loss_is_better():
+    before = make_results({"d": {"x": [2.0, 2.1]}}, task="regression")
+    after = make_results({"d": {"x": [1.0, 1.1]}}, task="regression")
+    assert compare(before, after).moved["is_better"].tolist() == [True]
+
+
+def test_a_single_score_without_interval_cannot_be_said_to_have_moved():
+    before, after = (make_results({"d": {"x": [value]}}, width=math.nan) for value in (0.1, 0.9))
+    found = compare(before, after).scores
+    assert found["noise"].isna().all()
+    assert not found["is_moved"].any()
+
+
+def test_rounding_is_no_movement_where_nothing_varies():
+    before, after = (make_results({"d": {"x": [v, v]}}, width=0.0) for v in (0.3, 0.1 + 0.2))
+    assert compare(before, after).moved.empty
+
+
+def test_leaders_change_beyond_noise_or_within():
+    before = make_results({"d": {"x": [0.8] * 4, "y": [0.7] * 4}, "e": {"x": [0.8] * 4, "y": [0.79] * 4}})
+    after = make_results({"d": {"x": [0.7] * 4, "y": [0.8] * 4}, "e": {"x": [0.79] * 4, "y": [0.795] * 4}})
+    found = compare(before, after).leaders.set_index("dataset")
+    assert found[["before", "after"]].to_numpy().tolist() == [["x", "y"], ["x", "y"]]
+    assert found["is_changed"].all()
+    assert found["is_noise"].to_dict() == {"d": False, "e": True}
+
+
+def test_leaders_tie_or_fail():
+    results = make_results({"d": {"x": [0.8], "y": [0.8], "z": [0.1]}, "e": {"x": None}})
+    assert leaders(results) == {"d": ("x", "y"), "e": ()}
+    assert compare(results, results).leaders["before"].tolist() == ["x, y", ""]
+
+
+def test_new_gone_and_changed():
+    before = make_results({"d": {"x": [0.8]}, "old": {"gone": [0.8]}, "grown": {"x": [0.5]}})
+    after = make_results({"d": {"x": [0.8]}, "new": {"fresh": [0.8]}, "grown": {"x": [0.9]}})
+    grown = tuple(replace(f, fingerprint="other") if f.name == "grown" else f for f in after.datasets)
+    found = compare(before, replace(after, datasets=grown))
+    assert (found.new_datasets, found.gone_datasets, found.changed_datasets) == (("new",), ("old",), ("grown",))
+    assert (found.new_methods, found.gone_methods) == (("fresh",), ("gone",))
+    assert set(found.scores["dataset"]) == {"d"}
+
+
+def test_noise_of_what_is_known():
+    assert noise_of_difference(3.0, 4.0) == pytest.approx(5 * 1.959963984540054)
+    assert noise_of_difference(math.nan, 1.0) == pytest.approx(1.959963984540054)
+    assert math.isnan(noise_of_difference(math.nan, math.nan))
+
+
+# ------------------------------------------------------------------------------------------------------------- merging
+
+
+def test_of_the_same_unit_the_latest_counts_whatever_the_order():
+    old = make_results({"d": {"x": [0.5, 0.6], "y": [0.7, 0.7]}})
+    new = make_results({"d": {"x": [0.8, 0.9]}, "e": {"x": [0.4]}}, id="b", created=LATER)
+    for order in ([old, new], [new, old]):
+        found = merge(order)
+        matrix = leaderboard_matrix(found)
+        assert matrix.loc["d"].to_dict() == pytest.approx({"x": 0.85, "y": 0.7})
+        assert matrix.loc["e", "x"] == pytest.approx(0.4)
+        assert (found.id, found.created, len(found.units)) == ("a+b", LATER, 5)
+
+
+def test_a_later_failure_replaces_an_earlier_score():
+    old = make_results({"d": {"x": [0.5], "y": [0.5]}})
+    new = replace(make_results({"d": {"x": [0.5]}}, created=LATER), units=(Unit("d", "0", "x", "failed", "broke"),))
+    found = merge([old, replace(new, scores=new.scores.iloc[:0])])
+    assert math.isnan(leaderboard_matrix(found).loc["d", "x"])
+    assert leaderboard_matrix(found).loc["d", "y"] == 0.5
+
+
+def test_merging_one_changes_nothing():
+    results = random_results(2, 2, 2)
+    pd.testing.assert_frame_equal(merge([results]).scores, results.scores)
+
+
+def test_other_contents_under_the_same_name_are_refused():
+    old, new = make_results({"d": {"x": [0.5]}}), make_results({"d": {"x": [0.5]}}, created=LATER)
+    changed = replace(new, datasets=(replace(new.datasets[0], fingerprint="other"),))
+    with pytest.raises(ValueError, match="dataset 'd' of benchmark 'a' has other contents than in a later one"):
+        merge([old, changed])
+
+
+def test_nothing_to_merge():
+    with pytest.raises(ValueError, match="there are no benchmarks to merge"):
+        merge([])

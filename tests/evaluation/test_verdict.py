@@ -1,0 +1,148 @@
+"""The answer in words, for every situation it has to find words for; and the speed of all of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from hopular.evaluation.compare import compare
+from hopular.evaluation.cost import cost_table
+from hopular.evaluation.ranks import rank_results, summary
+from hopular.evaluation.scores import directions, leaderboard_matrix, summarise
+from hopular.evaluation.significance import critical_difference, friedman, nemenyi, pairwise, wilcoxon_holm
+from hopular.evaluation.verdict import headline, per_dataset
+from tests.evaluation.benchmarks import make_results, random_results
+
+
+def test_the_leader_and_hopular_within_noise_on_one_dataset():
+    results = make_results({"iris": {"catboost": [0.96, 0.96], "hopular": [0.955, 0.955], "xgboost": [0.9, 0.9]}})
+    assert headline(results) == "CatBoost leads on iris (accuracy 0.96); Hopular (0.955) is within noise of it."
+
+
+def test_hopular_behind_by_more_than_noise_on_one_dataset():
+    results = make_results({"iris": {"catboost": [0.96, 0.96], "hopular": [0.8, 0.8]}})
+    assert headline(results) == "CatBoost leads on iris (accuracy 0.96); Hopular (0.8) is behind it by more than noise."
+
+
+def test_if_hopular_leads_it_is_compared_with_boosting():
+    results = make_results({"iris": {"hopular": [0.96, 0.96], "svm": [0.95, 0.95], "xgboost": [0.945, 0.945]}})
+    assert headline(results) == (
+        "Hopular leads on iris (accuracy 0.96); XGBoost, the best gradient boosting, (0.945) is within noise of it."
+    )
+
+
+def test_without_hopular_the_second_is_named():
+    results = make_results({"r": {"xgboost": [10.0, 10.1], "svm": [1.0, 1.1]}}, task="regression")
+    assert headline(results) == (
+        "SVM leads on r (mean squared error 1.05); XGBoost (10.05) is behind it by more than noise."
+    )
+
+
+def test_one_fit_without_an_interval_is_too_little():
+    results = make_results({"d": {"xgboost": [0.9], "hopular": [0.8]}}, width=math.nan)
+    assert headline(results).endswith(
+        "is behind it, and one fit each is too little to say whether that is more than noise."
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "sentence"),
+    [
+        ({"d": {"svm": [0.9]}}, "Only SVM has finished on d (accuracy 0.9): there is no other to compare."),
+        ({"d": {"svm": [0.9], "knn": [0.9]}}, "All 2 methods tie on d (accuracy 0.9)."),
+        (
+            {"d": {"svm": [0.9], "knn": [0.9], "lda": [0.1]}},
+            "Nearest neighbours and SVM share the lead on d (accuracy 0.9).",
+        ),
+        (
+            {"d": {"svm": None}},
+            "No method has finished on any dataset, so there is nothing to compare. "
+            "1 unit of 1 failed and ranks last: SVM.",
+        ),
+        (
+            {"d": {"svm": [0.5]}, "e": {"svm": [0.6]}},
+            "Only SVM has run on your 2 datasets: there is no other to compare.",
+        ),
+        (
+            {"d": {"svm": [0.5], "knn": [0.5]}, "e": {"svm": [0.6], "knn": [0.6]}},
+            "All 2 methods have the same mean rank on your 2 datasets: none leads.",
+        ),
+        (
+            {"d": {"svm": [0.5], "knn": [0.4], "lda": [0.1]}, "e": {"svm": [0.6], "knn": [0.7], "lda": [0.1]}},
+            "Nearest neighbours and SVM share the lead on your 2 datasets (mean rank 1.5).",
+        ),
+        (
+            {"d": {"own": [0.5], "hopular": [0.4]}, "e": {"own": [0.6], "hopular": [0.5]}},
+            "own leads on your 2 datasets; Hopular is behind it (mean rank 1.0 against 2.0), but 2 datasets are too "
+            "few to say that this is not chance.",
+        ),
+    ],
+)
+def test_every_situation_has_its_words(table: dict, sentence: str):
+    assert headline(make_results(table)) == sentence
+
+
+def test_many_datasets_are_judged_by_wilcoxons_test():
+    clear = {f"d{i}": {"catboost": [0.9 + i / 100], "hopular": [0.8]} for i in range(8)}
+    assert headline(make_results(clear, suite="small")) == (
+        "CatBoost leads on 8 datasets of the paper's small suite; Hopular is behind it by more than noise "
+        "(mean rank 1.0 against 2.0, p = 0.0078)."
+    )
+    close = {f"d{i}": {"catboost": [0.85], "hopular": [0.8 if i < 5 else 0.9 + i / 100]} for i in range(8)}
+    assert headline(make_results(close)).startswith(
+        "CatBoost leads on your 8 datasets; Hopular is within noise of it (mean rank 1.4 against 1.6, p = "
+    )
+
+
+def test_failures_rank_last_and_are_told():
+    table = {f"d{i}": {"xgboost": [0.5], "hopular": [0.9] if i else None} for i in range(3)}
+    found = headline(make_results(table))
+    assert found.startswith("Hopular leads on your 3 datasets; XGBoost, the best gradient boosting, is behind it")
+    assert found.endswith("1 unit of 6 failed and ranks last: Hopular.")
+
+
+def test_a_method_that_ran_on_fewer_datasets_does_not_lead():
+    table = {f"d{i}": {"xgboost": [0.5], "hopular": [0.4]} for i in range(3)}
+    table["d0"]["knn"] = [0.9]
+    assert headline(make_results(table)).startswith("XGBoost leads on your 3 datasets; Hopular is behind it")
+
+
+def test_no_results_at_all():
+    results = make_results({})
+    assert headline(results) == "No method has finished on any dataset, so there is nothing to compare."
+    assert per_dataset(results) == {}
+
+
+def test_a_sentence_for_each_dataset():
+    results = make_results({"d": {"svm": [0.9], "knn": None}, "e": {"svm": [0.9], "knn": [0.5]}, "f": {"svm": None}})
+    assert per_dataset(results) == {
+        "d": "Only SVM has finished on d (accuracy 0.9): there is no other to compare. "
+        "1 unit of 2 failed and ranks last: Nearest neighbours.",
+        "e": "SVM leads on e (accuracy 0.9); Nearest neighbours (0.5) is behind it by more than noise.",
+        "f": "No method has finished on f. 1 unit of 1 failed and ranks last: SVM.",
+    }
+
+
+def test_the_order_of_rows_changes_no_word():
+    results = random_results(7, 4, 3)
+    shuffled = replace(results, scores=results.scores.sample(frac=1, random_state=0), units=results.units[::-1])
+    assert headline(results) == headline(shuffled)
+    assert per_dataset(results) == per_dataset(shuffled)
+
+
+def test_27_datasets_20_methods_4_splits_take_less_than_two_seconds():
+    results = random_results(27, 20, 4)
+    start = time.process_time()
+    matrix, higher, ranks = leaderboard_matrix(results), directions(results), rank_results(results)
+    found = (summarise(results.scores), summary(ranks), cost_table(results), pairwise(matrix, higher))
+    tests = (friedman(ranks), nemenyi(ranks), wilcoxon_holm(matrix, higher), critical_difference(20, 27))
+    words = headline(results), per_dataset(results), compare(results, results)
+    seconds = time.process_time() - start
+    assert [len(table) for table in found] == [540, 20, 20, 380]
+    assert np.isfinite(tests[0].statistic)
+    assert len(words[1]) == 27
+    assert seconds < 2, f"took {seconds:.2f} s of processor time"

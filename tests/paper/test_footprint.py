@@ -1,0 +1,51 @@
+"""Memory and step time, measured in processes of their own."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hopular.paper.footprint import MODELS, Case, measure, measure_paper, training_step
+from search_spaces import hopular, npt
+
+
+def test_smallest_and_largest_are_the_ends_of_the_papers_grids():
+    for name, grid, depth, width in (
+        ("hopular", hopular.grid("medium"), "n_blocks", "n_networks"),
+        ("npt", npt.grid("medium"), "n_layers", "n_heads"),
+    ):
+        sizes = sorted({(setting[depth], setting[width]) for setting in grid})
+        assert (MODELS[name, "smallest"], MODELS[name, "largest"]) == (sizes[0], sizes[-1])
+
+
+@pytest.mark.parametrize("method", ["hopular", "npt"])
+@pytest.mark.parametrize("batch", ["single", "full"])
+@pytest.mark.parametrize("classes", [0, 3])
+def test_steps_train(method: str, batch: str, classes: int):
+    step = training_step(Case(12, 3, classes, method, "smallest", batch, "cpu", 1, 1))
+    losses = [step() for _ in range(30)]
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+
+
+@pytest.mark.slow
+def test_a_full_batch_takes_more_memory_and_time_than_a_single_sample():
+    table = measure(600, 8, methods=["hopular"], models=["smallest"], steps=2).set_index("batch")
+    assert (table["failure"] == "").all()
+    assert table.loc["full", "gib"] > table.loc["single", "gib"] > 0
+    assert table.loc["full", "milliseconds"] > table.loc["single", "milliseconds"] > 0
+
+
+@pytest.mark.slow
+def test_a_case_that_takes_too_long_says_so():
+    table = measure(100, 3, methods=["npt"], models=["largest"], batches=["full"], max_seconds=0.1)
+    assert table["gib"].isna().all()
+    assert table.loc[0, "failure"] == "not done within 0.1 seconds"
+
+
+def test_what_cannot_be_measured_is_named():
+    with pytest.raises(ValueError, match="the footprint of 'xgboost' is not known to the paper: use 'hopular'"):
+        measure(100, 3, methods=["xgboost"])
+    with pytest.raises(ValueError, match="at least 3 rows and a measurement 1 step, got 2 and 5"):
+        measure(2, 3)
+    with pytest.raises(ValueError, match="no footprint of 'glass', only of blastchar, colleges"):
+        measure_paper(["glass"])

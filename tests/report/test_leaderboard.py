@@ -1,0 +1,116 @@
+"""The leaderboard and its renderings."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from hopular.evaluation.ranks import rank_results, summary
+from hopular.evaluation.results import Results
+from hopular.report.leaderboard import (
+    COLUMNS,
+    escape_latex,
+    leaderboard,
+    shown_columns,
+    to_csv,
+    to_latex,
+    to_markdown,
+    to_rich,
+)
+from tests.report.synthetic import make_results
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    return make_results(5, failed=((1, "xgboost"),), doubtful=(2,), regression=(3,))
+
+
+@pytest.fixture(scope="module")
+def board(results: Results) -> pd.DataFrame:
+    return leaderboard(results)
+
+
+def test_methods_are_in_order_of_their_mean_rank(results: Results, board: pd.DataFrame) -> None:
+    expected = summary(rank_results(results))
+    assert list(board["method"]) == list(expected.index)
+    np.testing.assert_array_equal(board["mean_rank"], expected["mean"])
+    assert board["place"].iloc[0] == 1
+    assert {column.name for column in COLUMNS} <= set(board.columns)
+
+
+def test_failures_are_counted_and_rank_last(results: Results, board: pd.DataFrame) -> None:
+    assert dict(zip(board["method"], board["failed"], strict=True))["xgboost"] == 1
+    assert board["failed"].sum() == 1
+    ranks = rank_results(results).loc["dataset-2"]
+    assert ranks["xgboost"] == ranks.max()
+
+
+def test_ranks_without_doubtful_datasets(results: Results, board: pd.DataFrame) -> None:
+    sound = rank_results(results).drop(index="dataset-3").mean(axis=0)
+    found = board.set_index("method")["sound_rank"]
+    np.testing.assert_allclose(found, sound[found.index])
+    assert "sound_rank" in {column.name for column in shown_columns(board)}
+
+
+def test_columns_that_say_nothing_are_not_shown() -> None:
+    names = {column.name for column in shown_columns(leaderboard(make_results(3)))}
+    assert names.isdisjoint({"failed", "sound_rank", "datasets"})
+
+
+def test_a_method_that_is_not_installed_keeps_its_name() -> None:
+    results = make_results(2, ("catboost", "hopular"))
+    results.scores["method"] = results.scores["method"].replace("catboost", "my_own")
+    board = leaderboard(Results("id", "", results.scores, results.datasets, ())).set_index("method")
+    assert board.loc["my_own", "title"] == "my_own"
+    assert board.loc["my_own", "group"] == "other"
+
+
+def test_the_terminal_shows_every_method_on_one_line(board: pd.DataFrame) -> None:
+    console = Console(width=150, file=io.StringIO())
+    console.print(to_rich(board, "On 5 datasets"))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[0].strip() == "On 5 datasets"
+    assert len(lines) == 2 + len(board)
+    assert "Random forest" in " ".join(lines)
+
+
+def test_names_are_no_markup_in_the_terminal(board: pd.DataFrame) -> None:
+    console = Console(width=150, file=io.StringIO())
+    console.print(to_rich(board.assign(title="[bold]x[/bold]")))
+    assert "[bold]x[/bold]" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_markdown_has_a_row_per_method_and_escapes_names(board: pd.DataFrame) -> None:
+    lines = to_markdown(board.assign(title="a|b_c <i>*x*")).splitlines()
+    assert len(lines) == 2 + len(board)
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {1 + len(shown_columns(board))}
+    assert r"a\|b\_c &lt;i>\*x\*" in lines[2]
+
+
+def test_csv_keeps_full_precision(board: pd.DataFrame) -> None:
+    again = pd.read_csv(io.StringIO(to_csv(board)))
+    pd.testing.assert_frame_equal(again, board, check_dtype=False, rtol=1e-15)
+
+
+def test_latex_is_a_booktabs_table_with_escaped_names(board: pd.DataFrame) -> None:
+    lines = to_latex(board.assign(title="50 % of_x & {y}")).splitlines()
+    assert lines[1] == r"\toprule"
+    assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"]
+    assert r"50 \% of\_x \& \{y\}" in lines[4]
+    assert all(line.endswith(r" \\") for line in lines[4:-2])
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in lines[4:-2]} == {len(shown_columns(board)) - 1}
+
+
+def test_latex_escapes_are_not_escaped_again() -> None:
+    assert escape_latex(r"\a~b^c") == r"\textbackslash{}a\textasciitilde{}b\textasciicircum{}c"
+
+
+def test_the_order_of_rows_changes_nothing(results: Results, board: pd.DataFrame) -> None:
+    shuffled = results.scores.sample(frac=1, random_state=1)
+    again = leaderboard(Results("id", "", shuffled, results.datasets[::-1], results.units[::-1]))
+    pd.testing.assert_frame_equal(again, board)
