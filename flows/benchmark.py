@@ -1,0 +1,178 @@
+"""The benchmark as a flow: fetch, audit, split, search, train, evaluate, rank, report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.runtime import flow_run
+from prefect.states import Completed
+
+from flows import stopping
+from flows.assignment import Assignment, content_key, problem_of
+from flows.collect import candidates, collect, dataset_facts
+from flows.plan import Plan
+from flows.progress import Event, tell
+from flows.publish import closing_words, rank, report
+from flows.runners import device_of, make_runner, threads_of, width_of
+from flows.schedule import Course, follow, reason_of
+from flows.tasks import audit, evaluate, fetch, search, split, train
+from flows.tracking.membership import join_benchmark, store_id
+from flows.tracking.store import open_store
+from hopular.methods import get_method
+from hopular.search.engine import name_study
+from hopular.search.warm import keep_warm
+
+STEPS = (search, train, evaluate)
+WARM = 4  # processes that wait for more work
+
+
+class BenchmarkError(RuntimeError):
+    """Nothing came of a benchmark; the message says what went wrong first."""
+
+
+def _run_name() -> str:
+    plan = flow_run.parameters.get("plan")
+    return " ".join([*plan.datasets[:3], plan.budget]) if isinstance(plan, Plan) else "benchmark"
+
+
+@flow(name="hopular-benchmark", flow_run_name=_run_name)
+def hopular_benchmark(plan: Plan = Plan()) -> Any:  # noqa: B008 - a frozen model
+    """Benchmark the plan's methods on its datasets and return where the results are.
+
+    A unit that fails does not take the others with it; what failed and why is in the results, the report and the
+    message of the final state. What was finished before is not done again.
+    """
+    outcome = run_plan(plan)
+    return Completed(message=closing_words(outcome), data=outcome)
+
+
+def run_plan(plan: Plan) -> dict[str, Any]:
+    """The graph itself, within a flow."""
+    stopping.begin()
+    client, width = open_store(), width_of(plan) if plan.runner == "local" else None
+    with keep_warm(WARM), make_runner(plan) as runner:
+        try:
+            datasets, failed = _fetch(runner, plan)
+            benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])
+            courses = list(_courses(plan, datasets, benchmark, store_id(client)))
+            tell(Event("planned", trials=len(courses), message=benchmark))
+            get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
+            audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}
+            for course in follow(courses, len(STEPS), lambda *step: _next_task(runner, *step), width):
+                _tell_end(course)
+                if not course.error:
+                    join_benchmark(client, course.results[0]["run_id"], benchmark)
+            facts = [dataset_facts(found, audits[reference]) for reference, (found, _) in datasets.items()]
+            results = collect(plan, benchmark, facts, courses)
+            if not len(results.scores):
+                raise BenchmarkError(f"every unit failed, first {courses[0].unit.title}: {courses[0].error}")
+            models = {found.name: candidates(found, courses) for found in facts}
+            ranked = _submit(runner, rank, [c.futures[-1] for c in courses], results=results, candidates=models)
+            last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
+            outcome: dict[str, Any] = _submit(runner, report, **last).result()
+            return outcome
+        except BaseException:
+            stopping.stop()
+            raise
+
+
+def _fetch(runner: Any, plan: Plan) -> tuple[dict[str, tuple[Any, list[tuple[str, str]]]], dict[str, str]]:
+    """The datasets that could be loaded, with their splits, and why the others could not."""
+    wanted = None if plan.splits == "all" else plan.splits
+    fetched = {reference: _submit(runner, fetch, **_source(plan, reference)) for reference in plan.references()}
+    divided = {}
+    for reference, future in fetched.items():
+        future.wait()
+        if future.state.is_completed():
+            divided[reference] = _submit(runner, split, [future], **_source(plan, reference), wanted=wanted)
+    found, failed = {}, {}
+    for reference, future in fetched.items():
+        last = divided.get(reference, future)
+        last.wait()
+        if last.state.is_completed():
+            found[reference] = (future.result(), last.result())
+        else:
+            failed[reference] = reason_of(last.state)
+            get_run_logger().error("%s cannot be used: %s", reference, failed[reference])
+    if not found:
+        raise BenchmarkError(f"no dataset could be loaded: {'; '.join(failed.values())}")
+    return found, failed
+
+
+def _source(plan: Plan, reference: str) -> dict[str, Any]:
+    """The arguments by which tasks load a dataset; a target is for files of one's own."""
+    return {"reference": reference, "target": plan.target if Path(reference).exists() else None}
+
+
+def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -> Iterator[Course]:
+    """One course per dataset, split and method; an ensemble comes after the searches that it chooses from."""
+    device = device_of(plan)
+    for reference, (facts, splits) in datasets.items():
+        for name, fingerprint in splits:
+            others: list[Course] = []
+            for method in plan.methods_for(facts["task"]):
+                source = _source(plan, reference)
+                is_ensemble = get_method(method).group == "ensemble"
+                problem = problem_of(reference, source["target"], facts["fingerprint"], name)
+                if is_ensemble:
+                    study = f"{problem.name} {method} {content_key(*(other.unit.study for other in others))[:16]}"
+                else:
+                    study = name_study(problem, method, plan.limited_budget, plan.seed)
+                unit = Assignment(
+                    **source,
+                    dataset=facts["name"],
+                    dataset_fingerprint=facts["fingerprint"],
+                    split=name,
+                    split_fingerprint=fingerprint,
+                    method=method,
+                    study=study,
+                    budget=plan.limited_budget,
+                    seed=plan.seed,
+                    threads=threads_of(plan),
+                    device=device if get_method(method).uses_gpu else "cpu",
+                    benchmark=benchmark,
+                    flow_run=_flow_run(),
+                    store=store,
+                )
+                course = Course(unit, after=list(others) if is_ensemble else [])
+                others.append(course)
+                yield course
+
+
+def _audit(runner: Any, plan: Plan, reference: str, facts: dict[str, Any], splits: list[tuple[str, str]]) -> Any:
+    names = [name for name, _ in splits]
+    return _submit(runner, audit, **_source(plan, reference), fingerprint=facts["fingerprint"], splits=names)
+
+
+def _next_task(runner: Any, course: Course, step: int) -> Any:
+    """Submit a step of a unit; its tasks so far are named as what it depends on."""
+    values: dict[str, Any] = {"unit": course.unit}
+    if step == 0:
+        values["others"] = [other.unit.method for other in course.after if not other.error]
+    else:
+        values |= dict(zip(("found", "trained"), course.results, strict=False))
+    after = list(course.futures) or [other.futures[0] for other in course.after]
+    return _submit(runner, STEPS[step], after, **values)
+
+
+def _submit(runner: Any, task: Any, after: list[Any] | None = None, /, **values: Any) -> Any:
+    return runner.submit(task, parameters=values, wait_for=after or None)
+
+
+def _tell_end(course: Course) -> None:
+    unit, logger = course.unit, get_run_logger()
+    names = (unit.dataset, unit.split, unit.method)
+    if course.error:
+        tell(Event("failed", *names, message=course.error))
+        logger.error("%s failed: %s", unit.title, course.error)
+        return
+    score = course.results[2]["scores"][0]
+    tell(Event("reused" if course.is_reused else "done", *names, best=score["value"], message=score["metric"]))
+    logger.info("%s: %s %.4g%s", unit.title, score["metric"], score["value"], ", as before" if course.is_reused else "")
+
+
+def _flow_run() -> str:
+    return str(flow_run.id or "")

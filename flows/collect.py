@@ -1,0 +1,124 @@
+"""Collect: the results of a benchmark from what its tasks returned, and how it came about."""
+
+from __future__ import annotations
+
+import platform
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from flows.plan import DEFAULT_METHODS, Plan
+from flows.schedule import Course, reason_of
+from flows.tracking.champion import Candidate
+from flows.tracking.lineage import commit, versions, without_secrets
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+
+TEXT = ("dataset", "method", "split", "metric")
+
+
+def collect(plan: Plan, benchmark: str, datasets: Sequence[DatasetFacts], courses: Sequence[Course]) -> Results:
+    """All scores, all units and where they came from; failed units are among them."""
+    rows = [row for course in courses if not course.error for row in course.results[2]["scores"]]
+    scores = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
+    numbers = [name for name in SCORE_COLUMNS if name not in TEXT]
+    return Results(
+        id=benchmark,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        scores=scores.astype({**dict.fromkeys(numbers, float), "seed": int}),
+        datasets=tuple(datasets),
+        units=tuple(_unit(course) for course in courses),
+        settings=plan.model_dump(mode="json"),
+        provenance=provenance(plan),
+        command=command_of(plan),
+    )
+
+
+def dataset_facts(found: dict[str, Any], audited: Any) -> DatasetFacts:
+    """What is known of a dataset; an audit that failed is a finding too."""
+    audited.wait()
+    if audited.state.is_completed():
+        findings = tuple((str(a), str(b), str(c)) for a, b, c in audited.result())
+    else:
+        findings = (("warning", "audit", f"The audit failed: {reason_of(audited.state)}"),)
+    return DatasetFacts(**{**found, "source": without_secrets(found["source"])}, findings=findings)
+
+
+def candidates(facts: DatasetFacts, courses: Sequence[Course]) -> list[Candidate]:
+    """The logged models of a dataset, among which its champion is chosen."""
+    return [
+        Candidate(
+            model_id=course.results[1]["model_id"],
+            run_id=course.results[0]["run_id"],
+            method=course.unit.method,
+            split=course.unit.split,
+            split_fingerprint=course.unit.split_fingerprint,
+            dataset_fingerprint=course.unit.dataset_fingerprint,
+            valid_score=course.results[1]["replicates"][0]["valid_score"],
+        )
+        for course in courses
+        if course.unit.dataset == facts.name and not course.error and course.results[1]["model_id"]
+    ]
+
+
+def _unit(course: Course) -> Unit:
+    unit, found = course.unit, course.results[0] if course.results else {}
+    known: dict[str, Any] = {
+        "dataset": unit.dataset,
+        "split": unit.split,
+        "method": unit.method,
+        "trials": found.get("trials", {}),
+        "search_seconds": found.get("seconds", 0.0),
+        "run_id": found.get("run_id", ""),
+    }
+    if course.error:
+        return Unit(**known, state="failed", reason=course.error)
+    best = found["best"]
+    return Unit(
+        **known,
+        state="complete",
+        params=best["params"],
+        valid_score=course.results[1]["replicates"][0]["valid_score"],
+        curve=tuple((int(step), float(score)) for step, score in best["curve"]),
+        is_reused=course.is_reused,
+    )
+
+
+def provenance(plan: Plan) -> dict[str, str]:
+    """Versions, commit, hardware and seed."""
+    return {
+        "versions": versions(),
+        "commit": commit() or "not in a git checkout",
+        "machine": f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, "
+        f"{psutil.virtual_memory().total / 2**30:.0f} GB",
+        "seed": str(plan.seed),
+        "runner": plan.runner,
+        "device": plan.device,
+    }
+
+
+def command_of(plan: Plan) -> str:
+    """The command that runs this plan; what is as by default is left out."""
+    words = ["hopular", "benchmark", *(_short(reference) for reference in plan.datasets)]
+    if plan.methods != list(DEFAULT_METHODS):
+        words += ["--methods", ",".join(plan.methods)]
+    for name, field in Plan.model_fields.items():
+        value = getattr(plan, name)
+        if name in ("datasets", "methods", "limits", "address") or (value == field.default and name != "budget"):
+            continue
+        words += [f"--{name}", str(value)]
+    for name, value in plan.limits.items():
+        words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join(words)
+
+
+def _short(reference: str) -> str:
+    """A file below the working folder by its relative path, an address without what it may hide."""
+    path = Path(reference)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return without_secrets(reference)

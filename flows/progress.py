@@ -1,0 +1,48 @@
+"""Progress: what the tasks of this process tell whoever watches, such as the display of the command line."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+Stage = Literal["planned", "waiting", "search", "trial", "train", "evaluate", "done", "reused", "failed"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something happened to one method on one split; for "planned", to the benchmark as a whole."""
+
+    stage: Stage
+    dataset: str = ""
+    split: str = ""
+    method: str = ""
+    trial: int = 0  # finished so far
+    trials: int = 0  # in the budget; for "planned" the number of units
+    best: float | None = None  # validation score so far, higher is better; for "done" the primary test metric
+    message: str = ""
+
+
+_listeners: list[Callable[[Event], None]] = []
+_lock = threading.Lock()
+
+
+def tell(event: Event) -> None:
+    """Let everyone who watches know; one event at a time."""
+    with _lock:
+        for listener in _listeners:
+            listener(event)
+
+
+@contextmanager
+def watch(listener: Callable[[Event], None]) -> Iterator[None]:
+    """Listen to all events within the block."""
+    with _lock:
+        _listeners.append(listener)
+    try:
+        yield
+    finally:
+        with _lock:
+            _listeners.remove(listener)

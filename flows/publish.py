@@ -1,0 +1,89 @@
+"""Publish: the last two tasks of a benchmark, ranks and report, and the places where people look for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
+from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
+
+from flows.tracking.champion import Candidate, promote
+from flows.tracking.lineage import Lineage
+from flows.tracking.store import open_store
+from flows.tracking.summary import save_summary
+from hopular import settings
+from hopular.evaluation.compare import Comparison
+from hopular.evaluation.results import Results
+from hopular.evaluation.verdict import headline
+from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
+from hopular.report.page import write_report
+
+QUIET: dict[str, Any] = {"cache_policy": NO_CACHE, "timeout_seconds": 1800}
+
+
+def report_folder(benchmark: str) -> Path:
+    """Where the files of a benchmark's report are on this machine."""
+    return settings.runs_folder() / "reports" / benchmark
+
+
+@task(name="rank", **QUIET)
+def rank(results: Results, candidates: Mapping[str, list[Candidate]]) -> dict[str, Any]:
+    """Rank the methods, and make the winner by validation of each dataset its champion."""
+    client = open_store()
+    champions = {dataset: promote(client, dataset, models) for dataset, models in candidates.items()}
+    return {"table": leaderboard(results), "headline": headline(results), "champions": champions}
+
+
+@task(name="report", **QUIET)
+def report(
+    results: Results, ranked: Mapping[str, Any], failed: Mapping[str, str], changes: Comparison | None
+) -> dict[str, Any]:
+    """Write the report and the leaderboard in every form; put them into the tracking store and the run's artifacts."""
+    folder, table = report_folder(results.id), ranked["table"]
+    results.save(folder)
+    page = write_report(results, folder / "report.html", changes=changes)
+    for name, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
+        (folder / f"leaderboard.{name}").write_text(text, encoding="utf-8")
+    ranks = {f"rank_{row['method']}": row["mean_rank"] for row in table.to_dict("records")}
+    run_id = save_summary(open_store(), results, Lineage(results.id, flow_run=str(flow_run.id or "")), ranks, folder)
+    key = "".join(letter if letter.isalnum() else "-" for letter in results.id.lower())
+    create_table_artifact(table.to_dict("records"), key=f"leaderboard-{key}", description=ranked["headline"])
+    lines = [f"# {results.id}", "", ranked["headline"], "", to_markdown(table), *_failures(results, failed)]
+    create_markdown_artifact("\n".join(lines), key=f"report-{key}", description="Leaderboard and failures")
+    create_link_artifact(page.as_uri(), key=f"page-{key}", description="The whole report")
+    return {
+        "benchmark": results.id,
+        "headline": ranked["headline"],
+        "report": str(page),
+        "run_id": run_id,
+        "champions": ranked["champions"],
+        "units": len(results.units),
+        "reused": sum(unit.is_reused for unit in results.units),
+        "failed": {
+            **failed,
+            **{f"{u.method} on {u.dataset} {u.split}": u.reason for u in results.units if u.state == "failed"},
+        },
+    }
+
+
+def _failures(results: Results, failed: Mapping[str, str]) -> list[str]:
+    units = [f"- {unit.method} on {unit.dataset} {unit.split}: {unit.reason}" for unit in results.units if unit.reason]
+    lines = [*(f"- {name}: {why}" for name, why in failed.items()), *units]
+    return ["", "## Failed", "", *lines] if lines else []
+
+
+def closing_words(outcome: Mapping[str, Any]) -> str:
+    """The run in one sentence: how much was done, what was there before, what failed and why."""
+    units, reused, failed = outcome["units"], outcome["reused"], outcome["failed"]
+    if reused == units:
+        text = f"nothing was trained: all {units} units were finished before"
+    else:
+        text = f"{units - reused} units run" + (f", {reused} finished before" if reused else "")
+    if failed:
+        first, why = next(iter(failed.items()))
+        text += f"; {len(failed)} failed, first {first}: {why}"
+    return text

@@ -1,0 +1,62 @@
+"""Runners: where the tasks of a benchmark run, by parameter. The flow is the same, and so are the results."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from prefect.task_runners import ThreadPoolTaskRunner
+
+from flows.plan import Plan
+from hopular.search.engine import cores
+
+MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
+
+
+def width_of(plan: Plan) -> int:
+    """Tasks side by side on this machine: as many as cores, unless the plan says otherwise."""
+    return plan.workers or cores()
+
+
+def threads_of(plan: Plan) -> int:
+    """Threads of each fit, so that all cores are used once."""
+    return max(1, cores() // width_of(plan))
+
+
+def make_runner(plan: Plan) -> Any:
+    """A task runner.
+
+    `local` gives each task a thread of this process; every fit is in a process of its own (hopular.search.worker), so
+    that cores are used once and a crash of a native library costs a trial, not the run. `dask` and `ray` move the
+    tasks to a cluster, one made for the occasion or the one at `address`.
+    """
+    width = width_of(plan)
+    if plan.runner == "dask":
+        try:
+            from prefect_dask.task_runners import DaskTaskRunner
+        except ImportError as error:
+            raise ValueError(MISSING.format(name="dask")) from error
+        if plan.address:
+            return DaskTaskRunner(address=plan.address)
+        cluster = {"n_workers": width, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+        return DaskTaskRunner(cluster_kwargs=cluster)
+    if plan.runner == "ray":
+        try:
+            from prefect_ray.task_runners import RayTaskRunner
+        except ImportError as error:
+            raise ValueError(MISSING.format(name="ray")) from error
+        return RayTaskRunner(address=plan.address, init_kwargs=None if plan.address else {"num_cpus": width})
+    return ThreadPoolTaskRunner(max_workers=width)
+
+
+def device_of(plan: Plan) -> str:
+    """The device that methods which can use a GPU are given. Asks torch only where there may be one."""
+    if plan.device != "auto":
+        return plan.device
+    import sys
+
+    if sys.platform != "darwin" and not os.path.exists("/dev/nvidia0"):
+        return "cpu"
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

@@ -1,0 +1,340 @@
+"""The tasks of a benchmark: each is one arrow of its graph, a thin shell over a plain function.
+
+Tasks that train are known by their content: finished once, they are not run again. What a task returns is plain JSON,
+so that it can be kept without pickle and read by people.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.concurrency.sync import concurrency
+from prefect.tasks import exponential_backoff
+
+from flows.assignment import Assignment, content_key, problem_of, rows_of
+from flows.progress import Event, tell
+from flows.stopping import should_stop
+from flows.tracking.lineage import Lineage
+from flows.tracking.models import log_model, note_no_model
+from flows.tracking.neighbours import log_neighbours
+from flows.tracking.pictures import log_pictures
+from flows.tracking.store import is_away, open_store, patiently
+from flows.tracking.trials import TrialLog, reconcile
+from flows.tracking.units import State, finish_unit, log_best, log_scores, start_unit, unit_metrics
+from hopular import settings
+from hopular.data import load, make_splits
+from hopular.data.audit import audit as audit_dataset
+from hopular.data.dataset import Task
+from hopular.data.registry import entries
+from hopular.evaluation.metrics import PRIMARY, bootstrap
+from hopular.evaluation.metrics import evaluate as evaluate_predictions
+from hopular.methods import get_method
+from hopular.methods.saved import load_model
+from hopular.search.engine import SearchResult
+from hopular.search.engine import search as run_search
+from hopular.search.job import Outcome
+from hopular.search.record import Record
+from hopular.search.refit import choose_members, replicate_seeds
+from hopular.search.train import StoppedError
+from hopular.search.train import train as train_record
+from hopular.search.worker import InfrastructureError
+
+Json = dict[str, Any]
+
+
+class UnitError(RuntimeError):
+    """A method failed on a split; the message says how. It would fail again."""
+
+
+def is_infrastructure(_task: Any, _run: Any, state: Any) -> bool:
+    """Whether another try may help: the machine, a store or the network failed, not the model or the data."""
+    error = state.result(raise_on_failure=False)
+    return isinstance(error, InfrastructureError) or (isinstance(error, Exception) and is_away(error))
+
+
+RETRY: dict[str, Any] = {
+    "retries": 3,
+    "retry_delay_seconds": exponential_backoff(backoff_factor=2),
+    "retry_jitter_factor": 0.5,
+    "retry_condition_fn": is_infrastructure,
+}
+KEPT: dict[str, Any] = {"persist_result": True, "result_serializer": "json"}
+
+
+def _key(context: Any, parameters: Mapping[str, Any]) -> str:
+    """Task and content; results kept for another tracking store do not count."""
+    unit: Assignment = parameters["unit"]
+    return f"{context.task.name}-{content_key(unit.key, unit.store)}"
+
+
+@task(name="fetch", task_run_name="fetch {reference}", cache_policy=NO_CACHE, timeout_seconds=1800, **RETRY)
+def fetch(reference: str, target: str | None) -> Json:
+    """Load a dataset, from its origin or the cache, and say what it is."""
+    dataset = load(reference, target=target)
+    entry = entries().get(dataset.name)
+    kinds = list(dataset.kinds.values())
+    return {
+        "name": dataset.name,
+        "task": dataset.task,
+        "rows": len(dataset),
+        "features": len(kinds),
+        "categorical": kinds.count("categorical"),
+        "classes": len(dataset.classes),
+        "missing": float(dataset.X.isna().to_numpy().mean()),
+        "source": dataset.source,
+        "fingerprint": dataset.fingerprint,
+        "suite": None if entry is None else entry.suite,
+    }
+
+
+@task(name="split", task_run_name="split {reference}", cache_policy=NO_CACHE, timeout_seconds=600)
+def split(reference: str, target: str | None, wanted: int | None) -> list[tuple[str, str]]:
+    """The ids and fingerprints of the splits to use."""
+    return [(found.id, found.fingerprint) for found in make_splits(load(reference, target=target))[:wanted]]
+
+
+@task(
+    name="audit",
+    task_run_name="audit {reference}",
+    cache_key_fn=lambda _, values: f"audit-{content_key(values['fingerprint'], ' '.join(values['splits']))}",
+    timeout_seconds=1800,
+    **KEPT,
+)
+def audit(reference: str, target: str | None, fingerprint: str, splits: list[str]) -> list[tuple[str, str, str]]:
+    """What is wrong or odd with a dataset and the splits in use; the worst first. `fingerprint` is its content."""
+    dataset = load(reference, target=target)
+    findings = audit_dataset(dataset, [found for found in make_splits(dataset) if found.id in splits])
+    return [(found.severity, found.check, found.sentence) for found in findings]
+
+
+@task(name="search", task_run_name="search {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
+def search(unit: Assignment, others: list[str]) -> Json:
+    """Search the method's space on the validation rows; every trial goes to the tracking store as it is finished.
+
+    `others` are the methods an ensemble may choose from.
+    """
+    client = open_store()
+    lineage, start = lineage_of(unit), time.monotonic()
+    run_id = patiently(lambda: start_unit(client, lineage, unit.key, rows_of(unit)[0]))
+    with _finishing(unit, run_id):
+        tell(_event(unit, "search"))
+        if get_method(unit.method).group == "ensemble":
+            result = _choose_members(unit, others)
+        else:
+            log = TrialLog(client, run_id, lineage)
+
+            def on_trial(record: Record, slots: int) -> None:
+                scores.append(record.score)
+                best = max((score for score in scores if score is not None), default=None)
+                tell(_event(unit, "trial", trial=len(scores), trials=slots, best=best))
+                log(record, slots)
+
+            scores: list[float | None] = []
+            with _gpu(unit):
+                result = _search(unit, on_trial)
+            if not should_stop():
+                patiently(lambda: reconcile(client, run_id, lineage, result.records))
+        if should_stop():
+            raise StoppedError(f"the search of {unit.title} was stopped")
+        if result.best is None:
+            raise UnitError(_why(result))
+        log_best(client, run_id, result.best)
+    return {
+        "run_id": run_id,
+        "study": result.study,
+        "best": result.best.to_json(),
+        "records": [] if get_method(unit.method).group == "ensemble" else [r.to_json() for r in result.records],
+        "trials": dict(Counter(record.state for record in result.records)),
+        "summary": result.summary,
+        "seconds": time.monotonic() - start,
+    }
+
+
+def _search(unit: Assignment, on_trial: Any) -> SearchResult:
+    return run_search(
+        problem_of(*_rows(unit)),
+        unit.method,
+        unit.budget,
+        seed=unit.seed,
+        threads=unit.threads,
+        device=unit.device,
+        predictions=predictions_folder(),
+        on_trial=on_trial,
+        should_stop=should_stop,
+    )
+
+
+def _choose_members(unit: Assignment, others: list[str]) -> SearchResult:
+    """An ensemble is not searched for: its members are chosen among all that the other methods tried."""
+    problem = problem_of(*_rows(unit))
+    tried = {method: run_search(problem, method, unit.budget, seed=unit.seed) for method in others}
+    folders = {method: predictions_folder() / result.study.rpartition(" ")[2] for method, result in tried.items()}
+    members = choose_members(problem, {m: result.records for m, result in tried.items()}, folders, unit.budget)
+    record = Record(0, unit.seed, {"members": members}, "complete", score=0.0)
+    return SearchResult(unit.study, 1, [record])
+
+
+@task(name="train", task_run_name="train {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
+def train(unit: Assignment, found: Json) -> Json:
+    """Train the best setting with each replicate seed; predictions of the test rows and the first model are kept."""
+    client, run_id, record = open_store(), found["run_id"], Record.from_json(found["best"])
+    dataset, rows = rows_of(unit)
+    X_test = dataset.X.iloc[rows.test].reset_index(drop=True)
+    seeds = replicate_seeds(record, unit.budget.replicates)
+    replicates, model_id = [], ""
+    with _finishing(unit, run_id), tempfile.TemporaryDirectory() as scratch:
+        for place, seed in enumerate(seeds):
+            tell(_event(unit, "train", trial=place, trials=len(seeds)))
+            folder = Path(scratch, "model") if place == 0 else None
+            outcome = _train(unit, record, X_test, seed, folder)
+            file = Path(scratch, f"seed-{seed}.npy")
+            np.save(file, outcome.test_predictions)
+            client.log_artifact(run_id, str(file), "predictions")
+            replicates.append(_replicate(seed, f"predictions/{file.name}", outcome))
+            if folder is not None:
+                model_id = _keep_model(unit, run_id, folder, outcome, X_test)
+    return {"replicates": replicates, "model_id": model_id}
+
+
+def _train(unit: Assignment, record: Record, X_test: pd.DataFrame, seed: int, folder: Path | None) -> Outcome:
+    with _gpu(unit):
+        outcome = train_record(
+            problem_of(*_rows(unit)),
+            unit.method,
+            record,
+            unit.budget,
+            X_test,
+            seed=seed,
+            folder=folder,
+            threads=unit.threads,
+            device=unit.device,
+            should_stop=should_stop,
+        )
+    if outcome.state != "complete":
+        raise UnitError(f"training with seed {seed} failed: {outcome.kind}: {outcome.message}")
+    return outcome
+
+
+def _replicate(seed: int, file: str, outcome: Outcome) -> Json:
+    return {
+        "seed": seed,
+        "file": file,
+        "valid_score": outcome.score,
+        "classes": outcome.classes,
+        "seconds": outcome.fit_seconds,
+        "predict_seconds": outcome.predict_seconds,
+        "memory": outcome.peak_memory,
+    }
+
+
+def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X_test: pd.DataFrame) -> str:
+    """Log the trained model, and for one that retrieves training rows what it read for a few test rows."""
+    client, (dataset, rows) = open_store(), rows_of(unit)
+    if outcome.unsaved:
+        note_no_model(client, run_id, outcome.unsaved)
+        return ""
+    metrics = {f"valid_{name}": value for name, value in outcome.metrics.items()}
+    model_id = log_model(client, run_id, folder, unit.method, dataset.task, outcome.classes, X_test.head(5), metrics)
+    if unit.method == "hopular":
+        problem = problem_of(*_rows(unit))
+        y_test = dataset.y.iloc[rows.test].reset_index(drop=True)
+        log_neighbours(client, run_id, load_model(folder), problem.X_train, problem.y_train, X_test, y_test)
+    return model_id
+
+
+@task(name="evaluate", task_run_name="evaluate {unit.title}", cache_key_fn=_key, timeout_seconds=1800, **KEPT, **RETRY)
+def evaluate(unit: Assignment, found: Json, trained: Json) -> Json:
+    """Score the predictions of the test rows, draw what people want to look at, and finish the unit's run."""
+    client, run_id = open_store(), found["run_id"]
+    dataset, rows = rows_of(unit)
+    truth = dataset.y.iloc[rows.test].to_numpy()
+    scores: list[Json] = []
+    with _finishing(unit, run_id), tempfile.TemporaryDirectory() as scratch:
+        tell(_event(unit, "evaluate"))
+        for place, replicate in enumerate(trained["replicates"]):
+            predictions = np.load(client.download_artifacts(run_id, replicate["file"], scratch), allow_pickle=False)
+            scores += _scores(unit, dataset.task, truth, predictions, replicate)
+            if place == 0:
+                records = [Record.from_json(values) for values in found["records"]]
+                log_pictures(client, run_id, dataset.task, replicate["classes"], truth, predictions, records)
+        log_scores(client, run_id, unit_metrics(pd.DataFrame(scores).astype({"low": float, "high": float})))
+        finish_unit(client, run_id, "FINISHED")
+    return {"scores": scores}
+
+
+def _scores(unit: Assignment, task: Task, truth: Any, predictions: Any, replicate: Json) -> list[Json]:
+    """The rows of one trained model in the table of scores."""
+    names = {"dataset": unit.dataset, "method": unit.method, "split": unit.split, "seed": replicate["seed"]}
+    costs = {name: replicate[name] for name in ("seconds", "predict_seconds", "memory")}
+    classes, primary = replicate["classes"] or None, PRIMARY[task]
+    low, high = bootstrap(task, truth, predictions, classes, primary)
+    bounds = {primary: {"low": low, "high": high}}
+    nothing = {"low": None, "high": None}
+    return [
+        {**names, "metric": metric, "value": value, **bounds.get(metric, nothing), **costs}
+        for metric, value in evaluate_predictions(task, truth, predictions, classes).items()
+    ]
+
+
+def lineage_of(unit: Assignment) -> Lineage:
+    dataset, _ = rows_of(unit)
+    return Lineage(
+        benchmark=unit.benchmark,
+        flow_run=unit.flow_run,
+        dataset=unit.dataset,
+        dataset_fingerprint=unit.dataset_fingerprint,
+        source=dataset.source,
+        split=unit.split,
+        split_fingerprint=unit.split_fingerprint,
+        method=unit.method,
+        seed=unit.seed,
+        budget=repr(unit.budget),
+        device=unit.device,
+    )
+
+
+def predictions_folder() -> Path:
+    """Validation predictions of all trials, which ensembles choose from."""
+    return settings.runs_folder() / "predictions"
+
+
+@contextmanager
+def _finishing(unit: Assignment, run_id: str) -> Iterator[None]:
+    """If a task of the unit fails, its run says so before the error goes on."""
+    try:
+        yield
+    except BaseException as error:
+        state: State = "KILLED" if should_stop() or isinstance(error, StoppedError) else "FAILED"
+        try:
+            finish_unit(open_store(), run_id, state, f"{type(error).__name__}: {error}")
+        except Exception as second:
+            error.add_note(f"and its run could not be closed: {second}")
+        raise
+
+
+def _gpu(unit: Assignment) -> Any:
+    """A place on the GPU, if the unit wants one; how many there are is the global concurrency limit `gpu`."""
+    return nullcontext() if unit.device == "cpu" else concurrency("gpu", occupy=1)
+
+
+def _rows(unit: Assignment) -> tuple[str, str | None, str, str]:
+    return unit.reference, unit.target, unit.dataset_fingerprint, unit.split
+
+
+def _why(result: SearchResult) -> str:
+    messages = [f"{record.kind}: {record.message}" for record in result.records if record.message]
+    return f"no trial succeeded ({result.summary})" + (f"; the first failed with {messages[0]}" if messages else "")
+
+
+def _event(unit: Assignment, stage: Any, **values: Any) -> Event:
+    return Event(stage, unit.dataset, unit.split, unit.method, **values)

@@ -1,0 +1,163 @@
+"""Logged models: the estimator's own files with signature and example, loaded by MLflow anywhere without pickle."""
+
+from __future__ import annotations
+
+import math
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+    from mlflow.models import ModelSignature
+
+    from hopular.data.dataset import Task
+
+SCRIPT = Path(__file__).parents[1] / "pyfunc_model.py"
+MODEL, NO_MODEL = "hopular.model", "hopular.no_model"
+EXAMPLE_ROWS = 5
+PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
+LIBRARIES = {  # that a method's saved model needs beside them
+    **dict.fromkeys(("hopular", "npt", "mlp", "snn"), ("torch", "safetensors")),
+    **{name: (name,) for name in ("xgboost", "lightgbm", "catboost")},
+    "ensemble": ("torch", "safetensors", "xgboost", "lightgbm", "catboost"),
+}
+_saving = threading.Lock()  # a model from code passes through a global variable of MLflow
+
+
+def log_model(
+    client: MlflowClient,
+    run_id: str,
+    folder: Path,
+    method: str,
+    task: Task,
+    classes: list[str],
+    input_example: pd.DataFrame,
+    metrics: Mapping[str, float],
+) -> str:
+    """Keep the estimator that `hopular.methods.saved.save_model` wrote to `folder`; returns the id of the model.
+
+    `models:/<id>` loads it. The run's tag `hopular.model` has the id too; earlier models of the unit go,
+    unless they are registered.
+    """
+    from mlflow.entities import LoggedModelOutput, LoggedModelStatus
+
+    run = client.get_run(run_id)
+    earlier = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run_id}'")
+    model = client.create_logged_model(
+        run.info.experiment_id,
+        name=re.sub(r"[^A-Za-z0-9_-]+", "-", run.info.run_name),
+        source_run_id=run_id,
+        tags={name: value for name, value in run.data.tags.items() if name.startswith("hopular.")},
+        params={**run.data.params, "task": task},
+        model_type=method,
+    )
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            written = _write(Path(scratch, "model"), folder, method, task, classes, input_example, model, run_id)
+            client.log_model_artifacts(model.model_id, str(written))
+        client.finalize_logged_model(model.model_id, LoggedModelStatus.READY)
+    except BaseException:
+        client.delete_logged_model(model.model_id)
+        raise
+    client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
+    _log_metrics(client, run, model.model_id, metrics)
+    client.set_tag(run_id, MODEL, model.model_id)
+    registered = {found.source for found in client.search_model_versions(f"run_id = '{run_id}'")}
+    for old in earlier:
+        if old.artifact_location not in registered:
+            client.delete_logged_model(old.model_id)
+    return str(model.model_id)
+
+
+def note_no_model(client: MlflowClient, run_id: str, reason: str) -> None:
+    """Say on a unit's run why it has no model, such as that its method cannot be saved without pickle."""
+    client.set_tag(run_id, NO_MODEL, reason)
+
+
+def _write(
+    target: Path,
+    folder: Path,
+    method: str,
+    task: Task,
+    classes: list[str],
+    input_example: pd.DataFrame,
+    model: Any,
+    run_id: str,
+) -> Path:
+    """The folder of an MLflow model: script, the estimator's files, signature, example and requirements."""
+    import pandas as pd
+    from mlflow.models import Model
+    from mlflow.pyfunc import save_model
+
+    kinds = {
+        str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "continuous"
+        for name, dtype in input_example.dtypes.items()
+    }
+    example = input_example.head(EXAMPLE_ROWS).copy()
+    for name, kind in kinds.items():
+        if kind == "categorical":
+            example[name] = example[name].astype(object).where(example[name].notna(), None)
+    with _saving:
+        save_model(
+            target,
+            python_model=str(SCRIPT),
+            artifacts={"estimator": str(folder)},
+            model_config={"kinds": [[name, kind] for name, kind in kinds.items()], "task": task, "classes": classes},
+            signature=_signature(kinds, task),
+            input_example=example,
+            pip_requirements=_requirements(method),
+            mlflow_model=Model(artifact_path=model.artifact_location, run_id=run_id, model_id=model.model_id),
+        )
+    for cache in target.rglob("__pycache__"):
+        shutil.rmtree(cache)
+    return target
+
+
+def _signature(kinds: Mapping[str, str], task: Task) -> ModelSignature:
+    """Every feature is required, so that a misspelt column is an error; categories may come as text or numbers."""
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
+    from mlflow.types.schema import AnyType
+
+    anything = AnyType()  # type: ignore[no-untyped-call]
+    inputs = [ColSpec(DataType.double if kind == "continuous" else anything, name) for name, kind in kinds.items()]
+    output = ColSpec(DataType.double if task == "regression" else DataType.string, "prediction")
+    parameters = {}
+    if task == "classification":
+        parameters["params"] = ParamSchema([ParamSpec("probabilities", DataType.boolean, default=False)])
+    return ModelSignature(inputs=Schema([*inputs]), outputs=Schema([output]), **parameters)
+
+
+def _requirements(method: str) -> list[str]:
+    """Exact versions; `--env-manager local` needs this environment alone, others this project's wheel as well."""
+    found = []
+    for name in (*PACKAGES, *LIBRARIES.get(method, ())):
+        try:
+            found.append(f"{name}=={version(name).partition('+')[0]}")
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _log_metrics(client: MlflowClient, run: Run, model_id: str, metrics: Mapping[str, float]) -> None:
+    """The unit's metrics once more, tied to model and dataset, so that MLflow's page of models can compare them."""
+    from mlflow.entities import Metric
+
+    now = int(time.time() * 1000)
+    data = [item.dataset for item in run.inputs.dataset_inputs] if run.inputs else []
+    tie: dict[str, Any] = {"model_id": model_id, "run_id": run.info.run_id}
+    if data:
+        tie |= {"dataset_name": data[0].name, "dataset_digest": data[0].digest}
+    tied = [
+        Metric(name, float(value), now, 0, **tie) for name, value in metrics.items() if not math.isnan(float(value))
+    ]
+    client.log_batch(run.info.run_id, metrics=tied)

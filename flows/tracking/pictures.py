@@ -1,0 +1,158 @@
+"""Pictures of a unit: how its model errs, how it learned, and what the search found out about its parameters."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hopular.search.record import Record, best_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from mlflow import MlflowClient
+
+    from hopular.data.dataset import Task
+
+Array = np.ndarray[Any, Any]
+FOLDER = "pictures"
+MAX_TRIALS = 1000  # that importances are computed from
+MAX_SLICES = 12
+WIDE = 100.0  # a ratio of the largest to the smallest value from which an axis is logarithmic
+_drawing = threading.Lock()  # Matplotlib is not made for threads
+
+
+def log_pictures(
+    client: MlflowClient,
+    run_id: str,
+    task: Task,
+    classes: Sequence[str],
+    truth: Any,
+    predictions: Array,
+    records: Sequence[Record],
+) -> list[str]:
+    """Draw whatever there is something to see in, and keep it in the run's folder `pictures`; returns the names.
+
+    `predictions` are of the test rows: probabilities in the order of `classes`, or numbers.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        with _drawing:
+            figures = {**_of_predictions(task, classes, truth, predictions), **_of_study(records)}
+            for name, figure in figures.items():
+                figure.savefig(Path(folder, f"{name}.png"), dpi=120)
+        client.log_artifacts(run_id, folder, FOLDER)
+    return list(figures)
+
+
+def _of_predictions(task: Task, classes: Sequence[str], truth: Any, predictions: Array) -> dict[str, Figure]:
+    from hopular.report import figures
+
+    if task == "regression":
+        return {"residuals": figures.residuals(truth, predictions)}
+    names = np.asarray([str(name) for name in classes], dtype=object)
+    return {
+        "confusion": figures.confusion(truth, names[predictions.argmax(axis=1)], classes),
+        "calibration": figures.calibration(truth, predictions, classes),
+    }
+
+
+def _of_study(records: Sequence[Record]) -> dict[str, Figure]:
+    from hopular.report import figures
+
+    drawn: dict[str, Figure] = {}
+    best = best_of(list(records))
+    if best is not None and len(best.curve) > 1:
+        drawn["learning_curve"] = figures.curve(best.curve)
+    importances = parameter_importance(records)
+    if importances:
+        figure = figures.importance(list(importances), list(importances.values()))
+        figure.axes[0].set_title("which hyperparameters decided the validation score")
+        drawn["parameter_importance"] = figure
+    slices = draw_slices(records)
+    if slices is not None:
+        drawn["parameter_slices"] = slices
+    return drawn
+
+
+def parameter_importance(records: Sequence[Record]) -> dict[str, float]:
+    """How much each hyperparameter decides the score (PED-ANOVA), the most important first; empty if unknown."""
+    import optuna
+    from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
+
+    complete = _complete(records)[:MAX_TRIALS]
+    varied = [name for name in _varied(complete) if all(name in record.params for record in complete)]
+    if len(complete) < 4 or not varied:  # fewer say nothing
+        return {}
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        study = optuna.create_study(direction="maximize")
+        ranges = {name: _range([record.params[name] for record in complete]) for name in varied}
+        for record in complete:
+            params = {name: _plain(record.params[name]) for name in varied}
+            study.add_trial(optuna.create_trial(value=record.score, params=params, distributions=ranges))
+        found = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator())
+    finally:
+        optuna.logging.set_verbosity(verbosity)
+    return {name: float(value) for name, value in found.items() if np.isfinite(value)}
+
+
+def draw_slices(records: Sequence[Record]) -> Figure | None:
+    """The score of every complete trial against each hyperparameter; None if there is nothing to compare."""
+    from matplotlib.figure import Figure
+
+    complete = _complete(records)
+    varied = _varied(complete)[:MAX_SLICES]
+    if not varied:
+        return None
+    columns = min(len(varied), 3)
+    rows = -(-len(varied) // columns)
+    figure = Figure(figsize=(3.1 * columns, 2.5 * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
+    for panel, name in zip(panels, varied, strict=False):
+        points = [(_plain(record.params[name]), record.score) for record in complete if name in record.params]
+        values, scores = zip(*points, strict=True)
+        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+            values = tuple(str(value)[:20] for value in values)
+        elif min(values) > 0 and max(values) / min(values) >= WIDE:
+            panel.set_xscale("log")
+        panel.scatter(values, scores, s=14, alpha=0.7, color="#3b6fb6", linewidths=0)
+        panel.set_title(name, fontsize=9, parse_math=False)
+        panel.tick_params(labelsize=7)
+        panel.spines[["top", "right"]].set_visible(False)
+    for panel in panels[len(varied) :]:
+        panel.remove()
+    figure.supylabel("validation score", fontsize=9)
+    return figure
+
+
+def _complete(records: Sequence[Record]) -> list[Record]:
+    return [r for r in records if r.state == "complete" and r.score is not None and np.isfinite(r.score)]
+
+
+def _varied(records: Sequence[Record]) -> list[str]:
+    """The hyperparameters that had more than one value."""
+    names = dict.fromkeys(name for record in records for name in record.params)
+    return [name for name in names if len({str(record.params.get(name)) for record in records}) > 1]
+
+
+def _plain(value: Any) -> Any:
+    """A value as Optuna takes it: numbers, truth values and text."""
+    return value if isinstance(value, bool | int | float | str | None) else str(value)
+
+
+def _range(values: Sequence[Any]) -> Any:
+    """The distribution that these values could have come from."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    plain = [_plain(value) for value in values]
+    if all(isinstance(value, int) and not isinstance(value, bool) for value in plain):
+        return IntDistribution(min(plain), max(plain))
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in plain):
+        is_log = min(plain) > 0 and max(plain) / min(plain) >= WIDE
+        return FloatDistribution(min(plain), max(plain), log=is_log)
+    return CategoricalDistribution(list(dict.fromkeys(plain)))

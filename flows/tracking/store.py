@@ -1,0 +1,148 @@
+"""The tracking store: where it is, how it is opened, and how to tell that it is away."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from hopular import settings
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+DEFAULTS = {  # unless the user has said otherwise
+    "MLFLOW_DISABLE_TELEMETRY": "true",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
+    "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",  # seconds, instead of 120: training must not wait for an absent server
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # instead of 7
+    "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
+}
+LOUD = {"mlflow": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL, "alembic": logging.WARNING}
+LOCK_SECONDS = 120  # a new database takes a few seconds; a busy machine some more
+AWAY_CODES = {"TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"}
+DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens directly; others are servers
+# MLflow keeps neither the cause nor the status of a request that found no server, or only a gateway before it.
+NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?exception|error code (429|5\d\d)) ")
+PATIENCE = 60.0
+T = TypeVar("T")
+_ready: set[str] = set()
+_own: set[str] = set()  # addresses that only we have put into the environment
+_ready_lock = threading.Lock()
+
+
+def tracking_uri() -> str:
+    """MLFLOW_TRACKING_URI, or else a sqlite file in the runs folder, whatever the working directory."""
+    said = os.environ.get("MLFLOW_TRACKING_URI")
+    return said if said and said not in _own else f"sqlite:///{settings.runs_folder() / 'mlflow.db'}"
+
+
+def is_database(uri: str) -> bool:
+    """Whether MLflow opens this store itself, without a server that would say where files go."""
+    return uri.partition(":")[0].partition("+")[0] in DATABASES
+
+
+def artifact_location(name: str) -> str | None:
+    """Where an experiment of this name keeps its files; None leaves it to the server."""
+    if not is_database(tracking_uri()):
+        return None
+    return (settings.runs_folder() / "artifacts" / name).as_uri()
+
+
+def open_store() -> MlflowClient:
+    """A client of the store, which is made ready first if it is a new database. Quiet and without telemetry."""
+    for name, value in DEFAULTS.items():
+        os.environ.setdefault(name, value)
+    import mlflow
+    from mlflow import MlflowClient
+
+    for logger, level in LOUD.items():
+        logging.getLogger(logger).setLevel(level)
+    uri = tracking_uri()
+    with _ready_lock:
+        if uri not in _ready:
+            if is_database(uri):
+                _initialise(uri)
+            _ready.add(uri)
+        if mlflow.get_tracking_uri() != uri:  # parts of MLflow, such as the registry, ask for the default one
+            _own.add(uri)
+            mlflow.set_tracking_uri(uri)  # sets the environment variable too
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+def _initialise(uri: str) -> None:
+    """Create the tables of a database once: processes that race to do so would crash in its migrations."""
+    import sqlalchemy
+    from mlflow import MlflowClient
+
+    if not sqlalchemy.event.contains(sqlalchemy.Engine, "connect", _relax):
+        sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _relax)
+    with one_at_a_time("store"):
+        if uri.startswith("sqlite:"):
+            engine = sqlalchemy.create_engine(uri)
+            Path(engine.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+            with engine.connect() as connection:  # readers do not wait for a writer; the file remembers it
+                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+            engine.dispose()
+        MlflowClient(tracking_uri=uri, registry_uri=uri).search_experiments(max_results=1)
+
+
+def _relax(connection: Any, _: Any) -> None:
+    """Let commits to our own file not wait for the disk, which halves the time of a trial.
+
+    A power cut may take the last ones back, but never damages the file, and `reconcile` writes them again.
+    """
+    if isinstance(connection, sqlite3.Connection):
+        file = connection.execute("PRAGMA database_list").fetchone()[2]
+        if file and Path(file) == settings.runs_folder() / "mlflow.db":
+            connection.execute("PRAGMA synchronous=NORMAL")
+
+
+@contextmanager
+def one_at_a_time(what: str) -> Iterator[None]:
+    """Keep the other processes and threads of this machine from doing the same at the same time."""
+    from filelock import FileLock
+
+    folder = settings.runs_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / f"{what}.lock", timeout=LOCK_SECONDS, thread_local=False):
+        yield
+
+
+def patiently(action: Callable[[], T], seconds: float = PATIENCE) -> T:
+    """Do something with the store; while it is away, again after a pause, until `seconds` are over."""
+    deadline, pause = time.monotonic() + seconds, 0.5
+    while True:
+        try:
+            return action()
+        except Exception as error:
+            if not is_away(error) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause)
+        pause = min(2 * pause, 5.0)
+
+
+def is_away(error: BaseException) -> bool:
+    """Whether the store could not be reached or was locked; a request that it refused is another matter."""
+    import requests
+    import sqlalchemy
+    from mlflow.exceptions import MlflowException, RestException
+
+    if isinstance(error, RestException):
+        return error.error_code in AWAY_CODES
+    if isinstance(error, MlflowException):
+        if error.error_code in AWAY_CODES:
+            return True
+        return NO_ANSWER.match(error.message) is not None
+    if isinstance(error, requests.HTTPError) and error.response is not None:  # of a file sent to a server
+        return error.response.status_code == 429 or error.response.status_code >= 500
+    unreachable = (requests.ConnectionError, requests.Timeout, sqlalchemy.exc.OperationalError, ConnectionError)
+    return isinstance(error, (*unreachable, TimeoutError))

@@ -1,0 +1,113 @@
+"""Summaries: one run per benchmark with its leaderboard, files and pictures, and its results to be read again."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flows.tracking.experiments import find_or_make
+from flows.tracking.lineage import Lineage
+from flows.tracking.store import one_at_a_time
+from flows.tracking.units import log_scores
+from hopular.data.errors import nearest
+from hopular.evaluation.results import Results
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+EXPERIMENT = "hopular-benchmarks"
+BENCHMARK, CREATED = "hopular.benchmark", "hopular.created"
+FOLDER = "results"  # of the artifacts, with what Results.save writes
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark as the list of them shows it."""
+
+    id: str
+    created: str  # ISO time
+    run_id: str
+    datasets: str
+    methods: str
+
+
+def save_summary(
+    client: MlflowClient,
+    results: Results,
+    lineage: Lineage,
+    metrics: Mapping[str, float] | None = None,
+    files: Path | None = None,
+) -> str:
+    """Write the summary run of a benchmark and return its id; one that is there already is brought up to date.
+
+    `metrics` are those of the leaderboard, such as rank_catboost; `files` is a folder with the report and pictures.
+    """
+    experiment = find_or_make(client, EXPERIMENT)
+    with one_at_a_time("summaries"):
+        run = _find(client, experiment, results.id)
+        if run is None:
+            tags = {**replace(lineage, kind="benchmark").tags(), BENCHMARK: results.id, CREATED: results.created}
+            run = client.create_run(experiment, tags=tags, run_name=results.id)
+    run_id = str(run.info.run_id)
+    failed = sum(unit.state == "failed" for unit in results.units)
+    tags = {
+        "hopular.datasets": ", ".join(facts.name for facts in results.datasets),
+        "hopular.methods": ", ".join(sorted({unit.method for unit in results.units})),
+        "hopular.command": results.command,
+    }
+    for name, value in tags.items():
+        client.set_tag(run_id, name, value)
+    counts = {"units": len(results.units), "units_failed": failed, "datasets": len(results.datasets)}
+    log_scores(client, run_id, {**counts, **(metrics or {})})
+    with tempfile.TemporaryDirectory() as folder:
+        results.save(Path(folder))
+        client.log_artifacts(run_id, folder, FOLDER)
+    if files is not None:
+        client.log_artifacts(run_id, str(files))
+    client.set_terminated(run_id, "FINISHED")
+    return run_id
+
+
+def list_benchmarks(client: MlflowClient) -> list[Benchmark]:
+    """All benchmarks whose results are kept, the latest first."""
+    experiment = client.get_experiment_by_name(EXPERIMENT)
+    if experiment is None:
+        return []
+    runs = client.search_runs([experiment.experiment_id], "attributes.status = 'FINISHED'", max_results=1000)
+    found = [_benchmark(run) for run in runs if BENCHMARK in run.data.tags]
+    return sorted(found, key=lambda benchmark: benchmark.created, reverse=True)
+
+
+def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
+    """The results of a benchmark, by default the latest, from the store alone."""
+    known = {found.id: found for found in list_benchmarks(client)}
+    if not known:
+        raise ValueError(f"there are no results in {client.tracking_uri}: run a benchmark first")
+    chosen = known.get(benchmark) if benchmark is not None else next(iter(known.values()))
+    if chosen is None:
+        shown = ", ".join(list(known)[:10])
+        raise ValueError(
+            f"there is no benchmark {benchmark!r}.{nearest(str(benchmark), known)} The latest are: {shown}"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        return Results.load(Path(client.download_artifacts(chosen.run_id, FOLDER, folder)))
+
+
+def _find(client: MlflowClient, experiment: str, benchmark: str) -> Run | None:
+    runs = client.search_runs([experiment], f"tags.`{BENCHMARK}` = '{benchmark}'", max_results=1)
+    return runs[0] if runs else None
+
+
+def _benchmark(run: Run) -> Benchmark:
+    tags = run.data.tags
+    return Benchmark(
+        id=tags[BENCHMARK],
+        created=tags.get(CREATED, ""),
+        run_id=run.info.run_id,
+        datasets=tags.get("hopular.datasets", ""),
+        methods=tags.get("hopular.methods", ""),
+    )

@@ -1,0 +1,60 @@
+"""The `hopular` command. A command is a function whose docstring is its help, and a line in COMMANDS below.
+
+Modules of commands import what is slow inside their functions only, so that `hopular --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+
+from cyclopts import App, Group
+
+import hopular
+from hopular.cli.benchmark import benchmark
+from hopular.cli.datasets import datasets
+from hopular.cli.doctor import doctor
+from hopular.cli.frame import run
+from hopular.cli.methods import methods
+from hopular.cli.services import down, status, up
+from hopular.cli.ui import ui
+
+EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong command or data, 130 interrupted"
+WORK, LOOK, SERVICES, OTHER = (
+    Group("Work", sort_key=1),
+    Group("Look around", sort_key=2),
+    Group("Services", sort_key=3),
+    Group("Other", sort_key=4),
+)
+COMMANDS: tuple[tuple[Callable[..., int | None], Group], ...] = (
+    (benchmark, WORK),
+    (datasets, LOOK),
+    (methods, LOOK),
+    (ui, LOOK),
+    (up, SERVICES),
+    (status, SERVICES),
+    (down, SERVICES),
+    (doctor, OTHER),
+)
+
+app = App(
+    name="hopular",
+    help="Settles whether Hopular or gradient boosting wins on a small or medium table.",
+    help_epilogue=EXIT_CODES,
+    help_format="plaintext",
+    version=hopular.__version__,
+    version_flags=["--version"],
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+for place, (command, group) in enumerate(COMMANDS):
+    app.command(command, group=group, sort_key=place, help_epilogue="")
+app["--help"].group = app["--version"].group = OTHER
+app["--help"].help = "Show this, or with a command its options and examples."
+app["--version"].help = "Show the version."
+app.register_install_completion_command(help="Let Tab complete commands in this shell.", group=OTHER)
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a command line, by default that of this process, and exit with its code."""
+    sys.exit(run(app, sys.argv[1:] if words is None else words))

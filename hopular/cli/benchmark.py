@@ -1,0 +1,140 @@
+"""`hopular benchmark`: the whole pipeline from this terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from hopular.cli.display import show_progress
+from hopular.cli.frame import FAILED, INTERRUPTED, log_file
+from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
+
+Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, folders or addresses.")]
+Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
+Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="Column to predict, in a file of your own.")]
+Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (days).")]
+Splits = Annotated[str, Parameter(help="How many splits of each dataset, or all.")]
+Verbose = Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", show_default=False, help="A line a trial.")]
+
+
+def benchmark(
+    *datasets: Datasets,
+    methods: Methods = None,
+    budget: Preset = "quick",
+    target: Target = None,
+    splits: Splits = "1",
+    replicates: Annotated[int | None, Parameter(help="Seeds that the best setting is trained with.")] = None,
+    trials: Annotated[int | None, Parameter(help="Settings to try for each method.")] = None,
+    grid_trials: Annotated[int | None, Parameter(help="The same for methods with a grid.")] = None,
+    seconds: Annotated[float | None, Parameter(help="For each search.")] = None,
+    seconds_per_trial: Annotated[float | None, Parameter(help="For each setting.")] = None,
+    max_epochs: Annotated[int | None, Parameter(help="For methods that train by epochs.")] = None,
+    memory: Annotated[float | None, Parameter(help="Bytes for each fit.")] = None,
+    seed: int = 0,
+    runner: Annotated[Literal["local", "dask", "ray"], Parameter(help="Where the fits run.")] = "local",
+    address: Annotated[str | None, Parameter(help="Of a Dask scheduler or Ray head.")] = None,
+    workers: Annotated[int | None, Parameter(help="Fits side by side.")] = None,
+    device: Annotated[Literal["auto", "cpu", "cuda", "mps"], Parameter(help="For methods that can use it.")] = "auto",
+    json: Json = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> int:
+    """Find out which method wins: search, train, evaluate, rank and report.
+
+    Without datasets it is the demo suite. Stopped at any moment, the same
+    command goes on where it was.
+
+    For example
+      hopular benchmark
+      hopular benchmark my.csv --target price --methods boosting,hopular
+      hopular benchmark small --splits all --budget paper
+    """
+    given = {"grid_trials": grid_trials, "max_epochs": max_epochs, "memory": memory, "seconds": seconds}
+    given |= {"seconds_per_trial": seconds_per_trial, "trials": trials}
+    values: dict[str, Any] = {
+        "datasets": list(datasets) or ["demo"],
+        "target": target,
+        "budget": budget,
+        "limits": {name: value for name, value in given.items() if value is not None},
+        "splits": int(splits) if splits.isdecimal() else splits,
+        "replicates": replicates,
+        "seed": seed,
+        "runner": runner,
+        "address": address,
+        "workers": workers,
+        "device": device,
+    }
+    if methods is not None:
+        values["methods"] = [name.strip() for name in methods.split(",") if name.strip()]
+    return run_plan(values, is_json=json, is_quiet=quiet, is_verbose=verbose)
+
+
+def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbose: bool) -> int:
+    """Run a benchmark in this process, with a display, and say how it ended."""
+    from flows.local import settle
+
+    settle()
+    from flows.plan import Plan
+
+    plan = Plan(**values)  # wrong names are refused before the slow imports
+    try:
+        with show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
+            from flows.benchmark import hopular_benchmark
+            from flows.progress import watch
+
+            with watch(listener):
+                outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
+    except KeyboardInterrupt:
+        from flows.collect import command_of
+
+        complain(f"stopped. What is finished is kept; go on with: {command_of(plan)}", style="yellow")
+        return INTERRUPTED
+    if is_json:
+        show_json(outcome)
+    else:
+        _show(outcome, is_quiet)
+    return FAILED if outcome["failed"] else 0
+
+
+def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
+    """The leaderboard, what failed, and where to look further."""
+    from pathlib import Path
+
+    from flows.publish import closing_words
+    from hopular.evaluation.results import Results
+    from hopular.report.leaderboard import leaderboard, to_rich
+
+    results = Results.load(Path(outcome["report"]).parent)
+    if not is_quiet:
+        screen = console()
+        screen.print(
+            to_rich(leaderboard(results), title=f"{results.id}: test rows of {len(results.datasets)} datasets")
+        )
+        say(f"\n{outcome['headline']}")
+        say(f"{closing_words(outcome).capitalize()}.\n", style="dim")
+    for name, why in outcome["failed"].items():
+        complain(f"{name}: {why}")
+    say(f"report   {outcome['report']}")
+    if not is_quiet:
+        say("browse   hopular ui")
+
+
+@contextmanager
+def errors_to_log() -> Iterator[None]:
+    """What libraries and worker processes write to standard error goes to the log file."""
+    log_file().parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with log_file().open("ab") as log:
+        os.dup2(log.fileno(), 2)
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(terminal, 2)
+        os.close(terminal)

@@ -1,0 +1,153 @@
+"""The live display of a benchmark: what runs, how far it is, and the scores so far."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from flows.progress import Event
+
+OVER = ("done", "reused", "failed")
+
+
+@contextmanager
+def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[Callable[[Event], None]]:
+    """Gives a listener for the events of a run: a live picture on a terminal, otherwise a line per unit.
+
+    It has a standard error of its own, so that the usual one can be sent elsewhere meanwhile.
+    """
+    if is_quiet:
+        yield lambda event: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+        screen = Console(file=terminal, highlight=False)
+        if screen.is_terminal:
+            picture = _Picture()
+            with Live(get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True):
+                yield picture
+        else:
+            yield _Lines(terminal, is_verbose)
+
+
+class _Lines:
+    """Plain lines: one per finished unit, and with `is_verbose` one per trial."""
+
+    def __init__(self, file: TextIO, is_verbose: bool) -> None:
+        self._file, self._is_verbose = file, is_verbose
+        self._units, self._over = 0, 0
+
+    def __call__(self, event: Event) -> None:
+        if event.stage == "planned":
+            self._units = event.trials
+            self._print(f"{event.message}: {event.trials} units")
+        elif event.stage in OVER:
+            self._over += 1
+            self._print(f"[{self._over}/{self._units}] {event.dataset} {event.split} {event.method}: {outcome(event)}")
+        elif event.stage == "trial" and self._is_verbose:
+            best = "" if event.best is None else f", best so far {abs(event.best):.4g}"
+            self._print(f"  {event.dataset} {event.split} {event.method}: trial {event.trial} of {event.trials}{best}")
+
+    def _print(self, text: str) -> None:
+        print(text, file=self._file, flush=True)
+
+
+def outcome(event: Event) -> str:
+    """How a unit ended, in words."""
+    if event.stage == "failed":
+        return f"failed: {event.message}"
+    before = " (finished before)" if event.stage == "reused" else ""
+    return f"{event.message} {event.best:.4g}{before}"
+
+
+class _Picture:
+    """The state of a run, drawn anew several times a second."""
+
+    def __init__(self) -> None:
+        self._units, self._over, self._reused, self._name = 0, 0, 0, ""
+        self._running: dict[tuple[str, str, str], Event] = {}
+        self._scores: dict[str, dict[str, list[float]]] = {}
+        self._failed: list[Event] = []
+        self._start = time.monotonic()
+
+    def __call__(self, event: Event) -> None:
+        unit = (event.dataset, event.split, event.method)
+        if event.stage == "planned":
+            self._units, self._name = event.trials, event.message
+        elif event.stage in OVER:
+            self._running.pop(unit, None)
+            self._over += 1
+            self._reused += event.stage == "reused"
+            if event.stage == "failed":
+                self._failed.append(event)
+            elif event.best is not None:
+                self._scores.setdefault(event.dataset, {}).setdefault(event.method, []).append(event.best)
+        else:
+            self._running[unit] = event
+
+    def draw(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        if not self._units:
+            return Group(Text(f"Preparing ... {_clock(time.monotonic() - self._start)}", style="dim"))
+        parts: list[Any] = [Text(self._name, style="bold"), self._bar()]
+        parts += [Text(f"  {_what(event)}", style="cyan") for event in self._running.values()]
+        parts += [
+            Text(f"  ✗ {event.method} on {event.dataset}: {event.message[:90]}", style="red")
+            for event in self._failed[-3:]
+        ]
+        return Group(*parts, self._table())
+
+    def _bar(self) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        elapsed = time.monotonic() - self._start
+        trained = self._over - self._reused
+        left = "" if not trained else f", about {_clock(elapsed / trained * (self._units - self._over))} left"
+        line = Table.grid(padding=(0, 1))
+        line.add_row(
+            ProgressBar(total=self._units, completed=self._over, width=30),
+            f"{self._over} of {self._units} units, {_clock(elapsed)}{left}",
+        )
+        return line
+
+    def _table(self) -> Any:
+        """Test scores so far: a row per method, a column per dataset, the latest ones if there are many."""
+        from rich.table import Table
+
+        names = list(self._scores)[-5:]
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
+        table.add_column("test score so far" if names else "")
+        for name in names:
+            table.add_column(name[:24], justify="right")
+        for method in dict.fromkeys(method for scores in self._scores.values() for method in scores):
+            cells = (self._scores[name].get(method) for name in names)
+            table.add_row(method, *("" if not cell else f"{sum(cell) / len(cell):.4g}" for cell in cells))
+        return table
+
+
+def _what(event: Event) -> str:
+    place = f"{event.dataset}  {event.method}"
+    if event.stage == "trial":
+        best = "" if event.best is None else f", best so far {abs(event.best):.4g}"
+        return f"{place}  trial {event.trial} of {event.trials}{best}"
+    if event.stage == "train" and event.trials > 1:
+        return f"{place}  training {event.trial + 1} of {event.trials}"
+    return f"{place}  {event.stage}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

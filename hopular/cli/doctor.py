@@ -1,0 +1,239 @@
+"""`hopular doctor`: what is wrong with this installation, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hopular.cli.frame import FAILED
+from hopular.cli.screen import Json, say, show_json, show_mark, waiting
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+GIGABYTE = 1e9
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """One thing that was looked at. `detail` says what was found and, if it is not well, how to mend it."""
+
+    state: Literal["ok", "warn", "fail"]
+    name: str
+    detail: str
+
+
+def doctor(*, json: Json = False) -> int:
+    """Check the installation, and say how to mend it.
+
+    Looks at packages, device, folders, databases, servers and data, and exits
+    with 1 if something is broken.
+
+    For example
+      hopular doctor
+      hopular doctor --json
+    """
+    found = []
+    with waiting(is_quiet=json or not sys.stderr.isatty()) as tell:
+        for examine in EXAMINATIONS:
+            tell(f"looking at the {examine.__name__}")
+            found += _examined(examine)
+    broken = [item for item in found if item.state == "fail"]
+    if json:
+        show_json({"healthy": not broken, "checks": [asdict(item) for item in found]})
+    else:
+        for item in found:
+            show_mark(item.state, item.name, item.detail)
+        say(_verdict(found))
+    return FAILED if broken else 0
+
+
+def _examined(examine: Callable[[], Iterator[Diagnosis]]) -> list[Diagnosis]:
+    """What an examination finds; one that cannot be carried out is a finding too."""
+    try:
+        return list(examine())
+    except Exception as error:
+        return [Diagnosis("fail", examine.__name__, f"could not be looked at: {type(error).__name__}: {error}")]
+
+
+def _verdict(found: list[Diagnosis]) -> str:
+    fails, warnings = (sum(item.state == state for item in found) for state in ("fail", "warn"))
+    if fails:
+        return f"\n{fails} of {len(found)} must be mended."
+    return f"\nAll is well, with {warnings} remark{'s' * (warnings > 1)}." if warnings else "\nAll is well."
+
+
+def python() -> Iterator[Diagnosis]:
+    version = ".".join(map(str, sys.version_info[:3]))
+    yield Diagnosis("ok", "python", f"{version} in {sys.prefix}")
+
+
+def packages() -> Iterator[Diagnosis]:
+    """What the distribution asks for, against what is installed; extras that are not installed are only mentioned."""
+    from importlib.metadata import requires
+
+    from packaging.requirements import Requirement
+
+    needs = [Requirement(line) for line in requires("hopular") or []]
+    core = [need for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+    wrong = [(need, trouble) for need in core if (trouble := _trouble(need))]
+    for need, trouble in wrong:
+        remedy = f"pip install '{need.name}{need.specifier}'"
+        yield Diagnosis("fail", "packages", f"{need.name} {trouble}: {remedy}")
+    if not wrong:
+        yield Diagnosis("ok", "packages", f"all {len(core)} are as needed")
+    missing = []
+    for extra in ("dask", "excel", "modern", "ray"):
+        extras = [need for need in needs if need.marker is not None and need.marker.evaluate({"extra": extra})]
+        if any(_trouble(need) for need in extras if need not in core):
+            missing.append(extra)
+    if missing:
+        yield Diagnosis("ok", "extras", f"not installed: {', '.join(missing)} (pip install 'hopular[{missing[0]}]')")
+
+
+def _trouble(need: Requirement) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        found = version(need.name)
+    except PackageNotFoundError:
+        return "is not installed"
+    is_fine = need.specifier.contains(found, prereleases=True)
+    return None if is_fine else f"is {found}, but {need.specifier} is needed"
+
+
+def device() -> Iterator[Diagnosis]:
+    import psutil
+    import torch
+
+    memory = psutil.virtual_memory()
+    cores = f"{os.cpu_count()} cores, {memory.total / GIGABYTE:.0f} GB of memory"
+    state: Literal["ok", "warn"] = "ok" if memory.available > GIGABYTE else "warn"
+    free = "" if state == "ok" else f", only {memory.available / GIGABYTE:.1f} GB of it free: close other programs"
+    yield Diagnosis(state, "machine", cores + free)
+    if torch.cuda.is_available():
+        names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
+        yield Diagnosis("ok", "GPU", ", ".join(names))
+    elif torch.backends.mps.is_available():
+        yield Diagnosis("ok", "GPU", "Apple silicon (--device mps)")
+    elif shutil.which("nvidia-smi"):
+        remedy = "install a torch with CUDA, see pytorch.org/get-started"
+        yield Diagnosis("warn", "GPU", f"there is one, but torch {torch.__version__} cannot use it: {remedy}")
+    else:
+        yield Diagnosis("ok", "GPU", "none; everything runs on the CPU")
+
+
+def folders() -> Iterator[Diagnosis]:
+    from hopular import settings
+
+    places = (("results", settings.runs_folder(), "HOPULAR_RUNS"), ("cache", settings.cache_folder(), "HOPULAR_CACHE"))
+    for name, folder, variable in places:
+        remedy = f"name another folder with {variable}"
+        existing = next(path for path in (folder, *folder.parents) if path.exists())
+        free = shutil.disk_usage(existing).free / GIGABYTE
+        if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
+            yield Diagnosis("fail", name, f"{folder} cannot be written: {remedy}")
+        elif free < 1:
+            yield Diagnosis("warn", name, f"{folder} has only {free:.1f} GB left: make room, or {remedy}")
+        else:
+            yield Diagnosis("ok", name, f"{folder} ({free:.0f} GB free)")
+
+
+def databases() -> Iterator[Diagnosis]:
+    from flows.services.environment import tracking_server, tracking_store
+    from flows.services.http import problem
+    from hopular import settings
+
+    yield _database("studies", settings.storage_url(), "HOPULAR_STORAGE")
+    address = tracking_server()
+    if address is None:
+        yield _database("tracking", tracking_store(), "MLFLOW_TRACKING_URI")
+        return
+    trouble = problem(f"{address.rstrip('/')}/health")
+    remedy = "start that server, or unset MLFLOW_TRACKING_URI"
+    yield Diagnosis("fail" if trouble else "ok", "tracking", f"{address} {trouble}: {remedy}" if trouble else address)
+
+
+def _database(name: str, url: str, variable: str) -> Diagnosis:
+    """Whether a database answers; a file that is not there yet will be made."""
+    import sqlalchemy as sa
+
+    parsed = sa.make_url(url)
+    shown, file = parsed.render_as_string(hide_password=True), parsed.database
+    is_file = parsed.get_backend_name() == "sqlite"
+    if is_file and file and not Path(file).exists():
+        return Diagnosis("ok", name, f"{file} (will be made)")
+    engine = sa.create_engine(parsed)
+    try:
+        with engine.connect() as connection:
+            answer = connection.execute(sa.text("PRAGMA quick_check" if is_file else "SELECT 'ok'")).scalar()
+    except sa.exc.SQLAlchemyError as error:
+        answer = str(error.__cause__ or error).splitlines()[0]
+    finally:
+        engine.dispose()
+    if answer == "ok":
+        return Diagnosis("ok", name, str(file) if is_file else shown)
+    remedy = f"move the file away or restore a copy of it; {variable} names another" if is_file else f"see {variable}"
+    return Diagnosis("fail", name, f"{shown} cannot be used ({answer}): {remedy}")
+
+
+def servers() -> Iterator[Diagnosis]:
+    from flows.services.health import check
+    from flows.services.ports import check_port
+    from flows.services.state import read_state
+
+    state = read_state()
+    if state is not None:
+        for item in check(state):
+            remedy = "" if item.is_well else "; `hopular down`, then `hopular up`"
+            yield Diagnosis("ok" if item.is_well else "fail", item.name, item.detail + remedy)
+        return
+    yield Diagnosis("ok", "servers", "not running (start them with `hopular up`)")
+    for service, port in (("prefect", 4200), ("mlflow", 5000)):
+        try:
+            check_port(service, "127.0.0.1", int(os.environ.get(f"HOPULAR_{service.upper()}_PORT", port)))
+        except ValueError as error:
+            yield Diagnosis("warn", "servers", str(error))
+
+
+def plugin() -> Iterator[Diagnosis]:
+    """Whether `prefect deployment run NAME` works here with a bare name."""
+    import tomllib
+    from importlib.metadata import entry_points
+
+    file = Path("prefect.toml")
+    content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    is_enabled = content.get("plugins", {}).get("enabled") or os.environ.get("PREFECT_PLUGINS_ENABLED") == "true"
+    if not any(point.value == "flows.plugin" for point in entry_points(group="prefect.plugins")):
+        yield Diagnosis("fail", "plugin", "Prefect does not know it: install this project again (pip install -e .)")
+    elif not is_enabled:
+        remedy = "use the project's folder, or set PREFECT_PLUGINS_ENABLED=true"
+        yield Diagnosis("warn", "plugin", f"off in {Path.cwd()}, so deployments need their full names: {remedy}")
+    else:
+        yield Diagnosis("ok", "plugin", "Prefect finds the server, and deployments by their own names")
+
+
+def data() -> Iterator[Diagnosis]:
+    """The mirror of the paper's files, if one is set; without one, files are fetched when they are needed."""
+    from hopular import settings
+    from hopular.data.sources.paper import checksums
+
+    folder, files = settings.mirror(), checksums()
+    if folder is None:
+        yield Diagnosis("ok", "data", "the paper's files are downloaded when needed (HOPULAR_DATA names a local copy)")
+        return
+    missing = [file for file in files if not (folder / file).is_file()]
+    if missing:
+        remedy = "complete the copy, or unset HOPULAR_DATA to download"
+        detail = f"{folder} lacks {len(missing)} of {len(files)} files, such as {missing[0]}: {remedy}"
+        yield Diagnosis("fail", "data", detail)
+    else:
+        yield Diagnosis("ok", "data", f"{folder} has all {len(files)} files of the paper")
+
+
+EXAMINATIONS = (python, packages, device, folders, databases, servers, plugin, data)

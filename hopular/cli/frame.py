@@ -1,0 +1,138 @@
+"""The frame around every command: exit codes, errors in one clear message, and a log file for all the rest."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from types import TracebackType
+
+from cyclopts import App, CycloptsError
+
+from hopular import settings
+from hopular.cli.screen import complain
+
+FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
+PROJECT = Path(__file__).resolve().parents[2]
+OURS = tuple(str(PROJECT / package) for package in ("hopular", "flows", "search_spaces"))
+logger = logging.getLogger("hopular")
+
+
+def run(app: App, words: Sequence[str]) -> int:
+    """Run a command and return its exit code."""
+    with logging_to_file():
+        return _run(app, words)
+
+
+def _run(app: App, words: Sequence[str]) -> int:
+    try:
+        code = app(list(words), exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        return _wrong_command(app, words, error)
+    except KeyboardInterrupt:
+        complain("interrupted", style="yellow")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stderr.close()
+        return 0
+    except Exception as error:
+        return _report(error, words)
+    return code if isinstance(code, int) else 0
+
+
+def _wrong_command(app: App, words: Sequence[str], error: CycloptsError) -> int:
+    """Say what is wrong with the command line."""
+    command = app.parse_commands(list(words))[0]
+    complain(f"{error}\nSee: {' '.join((app.name[0], *command, '--help'))}")
+    return MISTAKE
+
+
+def _report(error: Exception, words: Sequence[str]) -> int:
+    """Say what went wrong; the traceback goes to the log file."""
+    is_kept = _keep_traceback(error, words)
+    if is_mistake(error):
+        complain(explain(error))
+        return MISTAKE
+    if isinstance(error, RuntimeError) and _is_raised_by_us(error.__traceback__):
+        complain(str(error))
+        return FAILED
+    where = f"The whole story is in {log_file()}" if is_kept else "Its traceback is above"
+    complain(f"unexpected {type(error).__name__}: {error}\n{where}")
+    return FAILED
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Whether an error is about what the user gave us: refused by pydantic or, with a ValueError, by this project."""
+    pydantic = sys.modules.get("pydantic_core")
+    if pydantic is not None and isinstance(error, pydantic.ValidationError):
+        return True
+    return isinstance(error, ValueError) and _is_raised_by_us(error.__traceback__)
+
+
+def _is_raised_by_us(trace: TracebackType | None) -> bool:
+    """Whether the line that raised is in this project rather than in a library."""
+    frames = traceback.extract_tb(trace)
+    return bool(frames) and frames[-1].filename.startswith(OURS)
+
+
+def explain(error: BaseException) -> str:
+    """The message of an error; one line for each field that pydantic refused."""
+    if not hasattr(error, "errors"):
+        return str(error)
+    lines = []
+    for item in error.errors():
+        place = ".".join(str(part) for part in item["loc"])
+        message = item["msg"].removeprefix("Value error, ")
+        lines.append(f"{place}: {message}" if place else message)
+    return "\n".join(lines)
+
+
+def log_file() -> Path:
+    """Where warnings, log records and tracebacks go."""
+    return settings.runs_folder() / "logs" / "hopular.log"
+
+
+class LogFile(RotatingFileHandler):
+    """A file that is created, with its folder, when there is something to write. Prefect leaves it in place."""
+
+    def _open(self):  # type: ignore[no-untyped-def]
+        Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
+        return super()._open()
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
+        """A log that cannot be written is no reason to disturb the command; `hopular doctor` tells."""
+
+
+@contextmanager
+def logging_to_file() -> Iterator[None]:
+    """Send log records and warnings of all libraries to the log file instead of the terminal."""
+    root = logging.getLogger()
+    handler = LogFile(log_file(), maxBytes=5_000_000, backupCount=1, encoding="utf-8", delay=True)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    root.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        root.removeHandler(handler)
+        handler.close()
+
+
+def _keep_traceback(error: Exception, words: Sequence[str]) -> bool:
+    """Write the traceback to the log file; to the terminal if the file cannot be written."""
+    before = _size(log_file())
+    logger.error("hopular %s", " ".join(words), exc_info=error)
+    if _size(log_file()) != before:
+        return True
+    traceback.print_exception(error)
+    return False
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else -1

@@ -1,0 +1,174 @@
+"""`hopular up`, `down` and `status`: the local servers."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from hopular.cli.frame import FAILED, INTERRUPTED
+from hopular.cli.screen import Json, Quiet, complain, say, show_json, show_mark, waiting
+
+if TYPE_CHECKING:
+    from flows.services.state import State
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+Detach = Annotated[
+    bool, Parameter(name=["--detach", "-d"], negative="", show_default=False, help="Return when all is healthy.")
+]
+Host = Annotated[str, Parameter(env_var="HOPULAR_HOST", help="Where to listen.")]
+PrefectPort = Annotated[int, Parameter(env_var="HOPULAR_PREFECT_PORT", help="Of the Prefect server.")]
+MlflowPort = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Of the MLflow server.")]
+
+
+def up(
+    *,
+    detach: Detach = False,
+    host: Host = "127.0.0.1",
+    prefect_port: PrefectPort = 4200,
+    mlflow_port: MlflowPort = 5000,
+    quiet: Quiet = False,
+) -> int:
+    """Start Prefect, MLflow, a worker and the deployments.
+
+    Runs until Ctrl-C and then stops all of it; with --detach, until `hopular
+    down`. State and logs are in mlruns (HOPULAR_RUNS). While it is up,
+    deployments run by their names.
+
+    For example
+      hopular up --detach
+      prefect deployment run hopular-benchmark --watch
+      hopular up --prefect-port 4300 --mlflow-port 5100
+    """
+    from flows.services.start import Places, start
+    from flows.services.state import read_state
+    from flows.services.stop import is_running
+
+    state = read_state()
+    if state is not None and is_running(state):
+        return _already_up(state)
+    if host not in LOOPBACK:
+        complain(f"listening on {host}: whoever can reach that address can run code on this machine", style="yellow")
+    _end_on_signals()
+    with waiting(quiet) as tell:
+        state = start(Places(host, prefect_port, mlflow_port), tell)
+    if not quiet:
+        _introduce(state, "hopular down" if detach else "Ctrl-C")
+    return 0 if detach else _watch(state, quiet)
+
+
+def _already_up(state: State) -> int:
+    from flows.services.health import check
+
+    if not state.is_ready or not all(item.is_well for item in check(state)):
+        complain("the services are up, but not well: see `hopular status`; `hopular down` stops what there is")
+        return FAILED
+    say("The services are up already.")
+    _introduce(state, "hopular down")
+    return 0
+
+
+def _introduce(state: State, how_to_stop: str) -> None:
+    """Where everything is, and what to do next."""
+    show_mark("ok", "Prefect UI", state.prefect_url)
+    show_mark("ok", "MLflow UI", state.mlflow_url)
+    show_mark("next", "to run", "prefect deployment run hopular-benchmark --watch")
+    show_mark("next", "to stop", how_to_stop)
+
+
+def _end_on_signals() -> None:
+    """Let a request to end, or the loss of the terminal, end this command in good order."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
+def _watch(state: State, quiet: bool) -> int:
+    """Wait until the user has had enough or a service ends, and stop everything."""
+    from flows.services.health import ended
+    from flows.services.state import log_file, read_state
+
+    try:
+        while True:
+            time.sleep(1)
+            current = read_state()
+            if current is None or current.mark != state.mark:  # `hopular down` was called elsewhere
+                return 0
+            for name in ended(state):
+                complain(f"{name} has ended, so the others are stopped too; its log is {log_file(name)}")
+                return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        _stop(state, quiet)
+
+
+def _stop(state: State, quiet: bool) -> None:
+    from flows.services.stop import stop
+
+    try:
+        with waiting(quiet) as tell:
+            tell("stopping the worker, then the servers")
+            stop(state)
+    except KeyboardInterrupt:  # once more: no more patience
+        stop(state, patience=0)
+    if not quiet:
+        say("All services are stopped.")
+
+
+def down(*, quiet: Quiet = False) -> int:
+    """Stop all services.
+
+    The worker and its runs come first, then the servers. It also cleans up
+    after a crash, and can be repeated. A benchmark that it interrupts
+    continues where it was when it is run again.
+
+    For example
+      hopular down
+    """
+    from flows.services.state import read_state
+
+    state = read_state()
+    if state is not None:
+        _stop(state, quiet)
+    elif not quiet:
+        say("No services are running.")
+    return 0
+
+
+def status(*, json: Json = False) -> int:
+    """Say whether the services are healthy.
+
+    Exits with 0 if all are, and otherwise with 1 after saying what is wrong.
+
+    For example
+      hopular status
+      hopular status --json
+    """
+    from flows.services.health import check
+    from flows.services.state import read_state, state_file
+
+    state = read_state()
+    checks = [] if state is None else check(state)
+    is_healthy = state is not None and state.is_ready and all(item.is_well for item in checks)
+    if json:
+        services = {item.name.lower(): {"healthy": item.is_well, "detail": item.detail} for item in checks}
+        addresses = {} if state is None else {"prefect": state.prefect_url, "mlflow": state.mlflow_url}
+        show_json({"healthy": is_healthy, "services": services, "addresses": addresses, "file": str(state_file())})
+        return 0 if is_healthy else FAILED
+    for item in checks:
+        show_mark("ok" if item.is_well else "fail", item.name, item.detail)
+    if state is None:
+        complain("no services are running: start them with `hopular up`", style="yellow")
+    elif not state.is_ready:
+        complain("they are still starting, or the start was cut short, which `hopular down` clears", style="yellow")
+    elif not is_healthy:
+        complain("start again: `hopular down`, then `hopular up`", style="yellow")
+    return 0 if is_healthy else FAILED

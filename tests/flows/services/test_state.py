@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flows.services.state import Process, State, claim_state, forget_state, read_state, state_file, write_state
+
+STATE = State("abc", "127.0.0.1", 4200, 5000, processes=(Process("prefect", 12, 1.5),))
+
+
+def test_it_is_read_as_it_was_written() -> None:
+    assert read_state() is None
+    write_state(STATE)
+    assert read_state() == STATE
+    forget_state()
+    forget_state()
+    assert read_state() is None
+
+
+def test_only_one_of_two_can_claim_it() -> None:
+    assert claim_state(STATE)
+    assert not claim_state(State("other", "127.0.0.1", 1, 2))
+    assert read_state() == STATE
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"processes": [{"pid": 1}]}'])
+def test_a_damaged_file_is_named(runs: Path, text: str) -> None:
+    runs.mkdir()
+    state_file().write_text(text)
+    with pytest.raises(ValueError, match=r"services\.json cannot be read .* delete it"):
+        read_state()
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("127.0.0.1", "http://127.0.0.1:4200"),
+        ("0.0.0.0", "http://127.0.0.1:4200"),
+        ("::1", "http://[::1]:4200"),
+        ("box.lan", "http://box.lan:4200"),
+    ],
+)
+def test_addresses_can_be_reached_from_this_machine(host: str, address: str) -> None:
+    state = State("abc", host, 4200, 5000)
+    assert state.prefect_url == address
+    assert state.api_url == f"{address}/api"
+
+
+def test_a_tracking_server_of_the_users_is_the_one_that_is_used() -> None:
+    assert State("abc", "127.0.0.1", 1, 2, tracking="https://mlflow.lan").mlflow_url == "https://mlflow.lan"
+
+
+def test_processes_are_found_by_name() -> None:
+    assert STATE.process("prefect") == Process("prefect", 12, 1.5)
+    assert STATE.process("worker") is None

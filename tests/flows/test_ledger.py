@@ -1,0 +1,106 @@
+"""The ledger: only what has changed is read again, and a bad file is reported once per content."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from flows import ledger as module
+from flows.ledger import ATTEMPTS, Ledger, read_ledger, scan, write_ledger
+from hopular.data import DataError
+
+GOOD = "a,b,y\n" + "".join(f"{i},{i % 3},{'yes' if i % 2 else 'no'}\n" for i in range(40))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
+    found = tmp_path / "new"
+    found.mkdir()
+    return found
+
+
+def test_what_is_known_is_not_read_again(folder, monkeypatch):
+    (folder / "one.csv").write_text(GOOD)
+    first = scan(folder, [], Ledger(), "y")
+    assert [os.path.basename(name) for name in first.usable] == ["one.csv"]
+
+    def refuse(*_, **__):
+        raise AssertionError("it was read")
+
+    monkeypatch.setattr(module, "load", refuse)
+    again = scan(folder, [], first.ledger, "y")
+    assert again.usable == first.usable
+    (folder / "one.csv").write_text(GOOD + "99,1,yes\n")
+    with pytest.raises(AssertionError, match="it was read"):
+        scan(folder, [], first.ledger, "y")
+
+
+def test_a_changed_file_counts_as_new(folder):
+    path = folder / "one.csv"
+    path.write_text(GOOD)
+    seen = scan(folder, [], Ledger(), "y")
+    done = seen.ledger.after(seen.usable, "wish", failed=[])
+    assert done.is_done(str(path), "wish")
+    assert not done.is_done(str(path), "another wish")
+    path.write_text(GOOD + "99,1,yes\n")
+    assert not scan(folder, [], done, "y").ledger.is_done(str(path), "wish")
+
+
+def test_a_sidecar_is_part_of_the_file(folder):
+    (folder / "one.csv").write_text(GOOD)
+    before = scan(folder, [], Ledger(), "y").ledger
+    (folder / "one.toml").write_text('target = "b"\n')
+    after = scan(folder, [], before).ledger
+    (old,), (new,) = before.entries.values(), after.entries.values()
+    assert old.fingerprint != new.fingerprint
+
+
+def test_a_bad_file_is_reported_once_per_content_and_skipped(folder):
+    (folder / "good.csv").write_text(GOOD)
+    (folder / "bad.csv").write_text("only\n")
+    first = scan(folder, [], Ledger(), "y")
+    assert [os.path.basename(name) for name in first.refused] == ["bad.csv"]
+    assert len(first.usable) == 1
+    second = scan(folder, [], first.ledger, "y")
+    assert (second.refused, second.known_bad) == ({}, 1)
+    os.utime(folder / "bad.csv", (1, 1))
+    touched = scan(folder, [], second.ledger, "y")
+    assert (touched.refused, touched.known_bad) == ({}, 1)
+    (folder / "bad.csv").write_text("a,y\n")
+    assert len(scan(folder, [], second.ledger, "y").refused) == 1
+
+
+def test_failures_get_a_few_more_chances(folder):
+    (folder / "one.csv").write_text(GOOD)
+    seen = scan(folder, [], Ledger(), "y")
+    ledger = seen.ledger
+    for attempt in range(ATTEMPTS):
+        assert not ledger.is_done(seen.usable[0], "wish"), attempt
+        ledger = ledger.after(seen.usable, "wish", failed=seen.usable)
+    assert ledger.is_done(seen.usable[0], "wish")
+
+
+def test_it_is_kept_between_runs(folder):
+    (folder / "one.csv").write_text(GOOD)
+    assert read_ledger() == Ledger()
+    ledger = scan(folder, [], Ledger(), "y").ledger.after([str(folder / "one.csv")], "wish", [])
+    write_ledger(ledger)
+    assert read_ledger() == ledger
+    assert [path.name for path in module.ledger_file().parent.iterdir()] == ["new-datasets.json"]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"format": 99}', '{"format": 1, "entries": {"a": 1}, "attempts": {}}'])
+def test_a_damaged_ledger_is_named_with_its_remedy(text):
+    module.ledger_file().parent.mkdir(parents=True)
+    module.ledger_file().write_text(text)
+    with pytest.raises(ValueError, match=r"new-datasets.json cannot be read .*: delete it"):
+        read_ledger()
+
+
+def test_a_folder_that_is_not_there_is_an_error_and_an_empty_one_is_not(folder):
+    assert scan(folder, [], Ledger()).usable == []
+    with pytest.raises(DataError, match=r"no folder .* to look for new datasets in: make it, or name another one"):
+        scan(folder / "nowhere", [], Ledger())

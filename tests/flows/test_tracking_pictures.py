@@ -1,0 +1,103 @@
+"""Pictures and neighbours: what is drawn, and that there is nothing where there is nothing to see."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flows.tracking.lineage import Lineage
+from flows.tracking.neighbours import log_neighbours
+from flows.tracking.pictures import draw_slices, log_pictures, parameter_importance
+from flows.tracking.units import start_unit
+from hopular import HopularClassifier
+from hopular.data.dataset import Dataset
+from hopular.search.record import Record
+
+MakeRecord = Callable[..., Record]
+
+
+@pytest.fixture
+def unit(client: Any, lineage: Lineage) -> str:
+    return start_unit(client, lineage, "key", None)
+
+
+def names(client: Any, unit: str, folder: str) -> set[str]:
+    return {item.path.rpartition("/")[2] for item in client.list_artifacts(unit, folder)}
+
+
+def test_a_classifier_gets_all_pictures(client: Any, unit: str, make_record: MakeRecord) -> None:
+    truth = pd.Series(pd.Categorical(["rose", "lily", "rose", "lily"]))
+    probabilities = np.array([[0.2, 0.8], [0.6, 0.4], [0.7, 0.3], [0.9, 0.1]])
+    records = [make_record(slot, metrics={"accuracy": 0.5}) for slot in range(8)]
+    drawn = log_pictures(client, unit, "classification", ["lily", "rose"], truth, probabilities, records)
+    expected = {"confusion", "calibration", "learning_curve", "parameter_importance", "parameter_slices"}
+    assert set(drawn) == expected
+    assert names(client, unit, "pictures") == {f"{name}.png" for name in expected}
+
+
+def test_a_regressor_without_curves_gets_residuals(client: Any, unit: str, make_record: MakeRecord) -> None:
+    one = [make_record(0, curve=[])]
+    drawn = log_pictures(client, unit, "regression", [], np.arange(5.0), np.arange(5.0) + 0.1, one)
+    assert drawn == ["residuals"]
+    assert names(client, unit, "pictures") == {"residuals.png"}
+
+
+def test_the_parameter_that_decides_is_the_most_important(make_record: MakeRecord) -> None:
+    random = np.random.default_rng(0)
+    records = [
+        make_record(slot, params={"noise": a, "rate": b, "kind": "ab"[slot % 2], "same": 1}, score=b)
+        for slot, (a, b) in enumerate(random.random((60, 2)).tolist())
+    ]
+    found = parameter_importance(records)
+    assert next(iter(found)) == "rate"
+    assert set(found) == {"noise", "rate", "kind"}
+
+
+def test_odd_values_and_too_few_trials_are_no_trouble(make_record: MakeRecord) -> None:
+    failed = make_record(9, state="failed", score=None)
+    assert parameter_importance([make_record(0), failed]) == {}
+    assert draw_slices([make_record(0), failed]) is None
+    odd = [make_record(slot, params={"layers": [slot, 1], "none": None if slot % 2 else 0.1}) for slot in range(6)]
+    assert set(parameter_importance(odd)) == {"layers", "none"}
+    figure = draw_slices(odd)
+    assert figure is not None
+    assert [panel.get_title() for panel in figure.axes] == ["layers", "none"]
+
+
+def test_conditional_parameters_are_drawn_where_they_are_set(make_record: MakeRecord) -> None:
+    records = [make_record(slot, params={"a": slot} | ({"b": 10.0**-slot} if slot > 1 else {})) for slot in range(6)]
+    assert set(parameter_importance(records)) == {"a"}
+    figure = draw_slices(records)
+    assert figure is not None
+    assert [panel.get_xscale() for panel in figure.axes] == ["linear", "log"]
+
+
+def test_hopular_shows_what_it_read_from(client: Any, unit: str, flowers: Dataset, tmp_path: Path) -> None:
+    X, y = flowers.X.rename(columns={"size": "<b>size"}), flowers.y
+    model = HopularClassifier(max_epochs=2, n_blocks=1, embedding_dim=8, random_state=0, device="cpu")
+    model.fit(X.iloc[:50], y.iloc[:50], eval_set=(X.iloc[50:], y.iloc[50:]))
+    assert log_neighbours(client, unit, model, X.iloc[:50], y.iloc[:50], X.iloc[50:], y.iloc[50:])
+    folder = Path(client.download_artifacts(unit, "neighbours", str(tmp_path)))
+    shown = json.loads((folder / "neighbours.json").read_text())
+    assert len(shown) == 5
+    assert len(shown[0]["neighbours"]) == 5
+    nearest = shown[0]["neighbours"][0]
+    assert 0 <= nearest["row"] < 50
+    assert nearest["target"] == y.iloc[nearest["row"]]
+    page = (folder / "neighbours.html").read_text()
+    assert "&lt;b&gt;size" in page
+    assert "<b>size" not in page
+
+
+def test_other_methods_have_no_neighbours(client: Any, unit: str, flowers: Dataset) -> None:
+    from hopular.methods import Run, get_method
+
+    tree = get_method("decision_tree").make("classification", {}, Run()).fit(flowers.X, flowers.y)
+    assert not log_neighbours(client, unit, tree, flowers.X, flowers.y, flowers.X, flowers.y)
+    assert client.list_artifacts(unit) == []
