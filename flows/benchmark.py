@@ -18,7 +18,7 @@ from flows.progress import Event, tell
 from flows.publish import closing_words, rank, report
 from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
-from flows.tasks import audit, evaluate, fetch, search, split, train
+from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, train
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store
 from hopular.methods import get_method
@@ -70,7 +70,8 @@ def run_plan(plan: Plan) -> dict[str, Any]:
             if not len(results.scores):
                 raise BenchmarkError(f"every unit failed, first {courses[0].unit.title}: {courses[0].error}")
             models = {found.name: candidates(found, courses) for found in facts}
-            ranked = _submit(runner, rank, [c.futures[-1] for c in courses], results=results, candidates=models)
+            done = [course.futures[-1] for course in courses if not course.error]
+            ranked = _submit(runner, rank, done, results=results, candidates=models)
             last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
             outcome: dict[str, Any] = _submit(runner, report, **last).result()
             return outcome
@@ -154,8 +155,10 @@ def _next_task(runner: Any, course: Course, step: int) -> Any:
         values["others"] = [other.unit.method for other in course.after if not other.error]
     else:
         values |= dict(zip(("found", "trained"), course.results, strict=False))
-    after = list(course.futures) or [other.futures[0] for other in course.after]
-    return _submit(runner, STEPS[step], after, **values)
+    after = list(course.futures) or [other.futures[0] for other in course.after if not other.error]
+    task = STEPS[step]
+    limit = task.timeout_seconds or seconds_for(course.unit, task.name)
+    return _submit(runner, task.with_options(timeout_seconds=limit), after, **values)
 
 
 def _submit(runner: Any, task: Any, after: list[Any] | None = None, /, **values: Any) -> Any:

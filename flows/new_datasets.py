@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -65,11 +66,22 @@ def _report_all(plan: Plan, latest: Results) -> dict[str, Any]:
     client = open_store()
     is_first = all(found.id != name for found in list_benchmarks(client))
     before = None if is_first else load_results(client, name)
-    results = merge([latest] if before is None else [before, latest])
-    results = Results(**{**vars(results), "id": name, "command": latest.command})
+    results = latest if before is None else merge([_others(before, latest), latest])
+    results = replace(results, id=name, command=latest.command)
     changes = None if before is None else compare(before, results)
     outcome: dict[str, Any] = report(results, rank(results, {}), {}, changes)
     return outcome
+
+
+def _others(before: Results, latest: Results) -> Results:
+    """What is known of datasets that were not benchmarked again; a changed file replaces what it was."""
+    again = {facts.name for facts in latest.datasets}
+    return replace(
+        before,
+        datasets=tuple(facts for facts in before.datasets if facts.name not in again),
+        units=tuple(unit for unit in before.units if unit.dataset not in again),
+        scores=before.scores[~before.scores["dataset"].isin(again)],
+    )
 
 
 def _with_failures(new: list[str], outcome: dict[str, Any]) -> list[str]:

@@ -45,11 +45,12 @@ from hopular.search.engine import search as run_search
 from hopular.search.job import Outcome
 from hopular.search.record import Record
 from hopular.search.refit import choose_members, replicate_seeds
-from hopular.search.train import StoppedError
+from hopular.search.train import PATIENCE, StoppedError
 from hopular.search.train import train as train_record
 from hopular.search.worker import InfrastructureError
 
 Json = dict[str, Any]
+SPARE = 600.0  # seconds for all that is no training
 
 
 class UnitError(RuntimeError):
@@ -117,6 +118,16 @@ def audit(reference: str, target: str | None, fingerprint: str, splits: list[str
     return [(found.severity, found.check, found.sentence) for found in findings]
 
 
+def seconds_for(unit: Assignment, step: str) -> float | None:
+    """When a task that trains is to be given up: well after the budget's own limits, None if there are none."""
+    budget, each = unit.budget, unit.budget.seconds_per_trial
+    if step == "search":
+        limits = [budget.seconds, each and each * max(budget.trials, budget.grid_trials or 0)]
+        known = [limit for limit in limits if limit]
+        return SPARE + 2 * min(known) if known and (budget.seconds or budget.grid_trials) else None
+    return SPARE + PATIENCE * each * budget.replicates if each else None
+
+
 @task(name="search", task_run_name="search {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
 def search(unit: Assignment, others: list[str]) -> Json:
     """Search the method's space on the validation rows; every trial goes to the tracking store as it is finished.
@@ -148,7 +159,8 @@ def search(unit: Assignment, others: list[str]) -> Json:
             raise StoppedError(f"the search of {unit.title} was stopped")
         if result.best is None:
             raise UnitError(_why(result))
-        log_best(client, run_id, result.best)
+        if get_method(unit.method).group != "ensemble":  # which has no validation score before it is trained
+            log_best(client, run_id, result.best)
     return {
         "run_id": run_id,
         "study": result.study,
@@ -244,6 +256,7 @@ def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X
         note_no_model(client, run_id, outcome.unsaved)
         return ""
     metrics = {f"valid_{name}": value for name, value in outcome.metrics.items()}
+    log_scores(client, run_id, {**metrics, "valid_score": float(outcome.score or 0.0)})
     model_id = log_model(client, run_id, folder, unit.method, dataset.task, outcome.classes, X_test.head(5), metrics)
     if unit.method == "hopular":
         problem = problem_of(*_rows(unit))

@@ -142,7 +142,7 @@ def deploy(state: State, project: Path) -> None:
     done = subprocess.run(
         command,
         cwd=project,
-        env=service_environment(state),
+        env={**service_environment(state), "PWD": str(project)},  # which prefect.yaml asks for
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

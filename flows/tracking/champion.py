@@ -127,4 +127,6 @@ def _register(client: MlflowClient, name: str, chosen: Candidate, scores: Mappin
         model_id=chosen.model_id,
     )
     client.set_registered_model_alias(name, ALIAS, version.version)
+    shown = json.dumps([{"name": name, "version": version.version}])  # MLflow's pages of the model and its run show it
+    client.set_logged_model_tags(chosen.model_id, {"mlflow.modelVersions": shown})
     return str(version.version)

@@ -70,7 +70,7 @@ def _of_study(records: Sequence[Record]) -> dict[str, Figure]:
     importances = parameter_importance(records)
     if importances:
         figure = figures.importance(list(importances), list(importances.values()))
-        figure.axes[0].set_title("which hyperparameters decided the validation score")
+        figure.axes[0].set_title("importance for the validation score")
         drawn["parameter_importance"] = figure
     slices = draw_slices(records)
     if slices is not None:
@@ -105,6 +105,8 @@ def draw_slices(records: Sequence[Record]) -> Figure | None:
     """The score of every complete trial against each hyperparameter; None if there is nothing to compare."""
     from matplotlib.figure import Figure
 
+    from hopular.report.figures import ACCENT
+
     complete = _complete(records)
     varied = _varied(complete)[:MAX_SLICES]
     if not varied:
@@ -118,9 +120,12 @@ def draw_slices(records: Sequence[Record]) -> Figure | None:
         values, scores = zip(*points, strict=True)
         if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             values = tuple(str(value)[:20] for value in values)
+            panel.set_xlim(-0.5, len(set(values)) - 0.5)
         elif min(values) > 0 and max(values) / min(values) >= WIDE:
             panel.set_xscale("log")
-        panel.scatter(values, scores, s=14, alpha=0.7, color="#3b6fb6", linewidths=0)
+        elif all(isinstance(value, int) for value in values):
+            panel.xaxis.get_major_locator().set_params(integer=True)
+        panel.scatter(values, scores, s=14, alpha=0.7, color=ACCENT, linewidths=0)
         panel.set_title(name, fontsize=9, parse_math=False)
         panel.tick_params(labelsize=7)
         panel.spines[["top", "right"]].set_visible(False)

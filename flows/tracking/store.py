@@ -35,14 +35,12 @@ NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?
 PATIENCE = 60.0
 T = TypeVar("T")
 _ready: set[str] = set()
-_own: set[str] = set()  # addresses that only we have put into the environment
 _ready_lock = threading.Lock()
 
 
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or else a sqlite file in the runs folder, whatever the working directory."""
-    said = os.environ.get("MLFLOW_TRACKING_URI")
-    return said if said and said not in _own else f"sqlite:///{settings.runs_folder() / 'mlflow.db'}"
+    return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.runs_folder() / 'mlflow.db'}"
 
 
 def is_database(uri: str) -> bool:
@@ -61,7 +59,6 @@ def open_store() -> MlflowClient:
     """A client of the store, which is made ready first if it is a new database. Quiet and without telemetry."""
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
-    import mlflow
     from mlflow import MlflowClient
 
     for logger, level in LOUD.items():
@@ -72,9 +69,6 @@ def open_store() -> MlflowClient:
             if is_database(uri):
                 _initialise(uri)
             _ready.add(uri)
-        if mlflow.get_tracking_uri() != uri:  # parts of MLflow, such as the registry, ask for the default one
-            _own.add(uri)
-            mlflow.set_tracking_uri(uri)  # sets the environment variable too
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 

@@ -16,6 +16,7 @@ from hopular.cli.datasets import datasets
 from hopular.cli.doctor import doctor
 from hopular.cli.frame import run
 from hopular.cli.methods import methods
+from hopular.cli.report import compare, paper, report
 from hopular.cli.services import down, status, up
 from hopular.cli.ui import ui
 
@@ -28,6 +29,9 @@ WORK, LOOK, SERVICES, OTHER = (
 )
 COMMANDS: tuple[tuple[Callable[..., int | None], Group], ...] = (
     (benchmark, WORK),
+    (report, LOOK),
+    (compare, LOOK),
+    (paper, LOOK),
     (datasets, LOOK),
     (methods, LOOK),
     (ui, LOOK),

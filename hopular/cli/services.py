@@ -5,6 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -53,12 +55,12 @@ def up(
         return _already_up(state)
     if host not in LOOPBACK:
         complain(f"listening on {host}: whoever can reach that address can run code on this machine", style="yellow")
-    _end_on_signals()
-    with waiting(quiet) as tell:
-        state = start(Places(host, prefect_port, mlflow_port), tell)
-    if not quiet:
-        _introduce(state, "hopular down" if detach else "Ctrl-C")
-    return 0 if detach else _watch(state, quiet)
+    with _ending_in_good_order():
+        with waiting(quiet) as tell:
+            state = start(Places(host, prefect_port, mlflow_port), tell)
+        if not quiet:
+            _introduce(state, "hopular down" if detach else "Ctrl-C")
+        return 0 if detach else _watch(state, quiet)
 
 
 def _already_up(state: State) -> int:
@@ -80,14 +82,19 @@ def _introduce(state: State, how_to_stop: str) -> None:
     show_mark("next", "to stop", how_to_stop)
 
 
-def _end_on_signals() -> None:
-    """Let a request to end, or the loss of the terminal, end this command in good order."""
+@contextmanager
+def _ending_in_good_order() -> Iterator[None]:
+    """Let a request to end, or the loss of the terminal, end this command as an exception does."""
 
     def end(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
 
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _watch(state: State, quiet: bool) -> int:

@@ -144,9 +144,12 @@ def signed_rank(gain: Array) -> tuple[float, float, int]:
 
 def _exact(doubled_ranks: Array, observed: int) -> float:
     """Two-sided p-value of a sum of ranks (all times 2, so that they are integers), each in it with probability 1/2."""
-    chances = np.ones(1)
+    chances = np.zeros(doubled_ranks.sum() + 1)
+    chances[0] = 1.0
     for rank in doubled_ranks:
-        chances = (np.pad(chances, (0, rank)) + np.pad(chances, (rank, 0))) / 2
+        without = chances / 2
+        chances = without.copy()
+        chances[rank:] += without[:-rank]
     return float(min(1.0, 2 * min(chances[: observed + 1].sum(), chances[observed:].sum())))
 
 

@@ -71,7 +71,7 @@ def _on_one(facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> 
     rival = _rival(leader, order)
     gap = abs(table["mean"][leader] - table["mean"][rival])
     noise = float(noise_of_difference(table["uncertainty"][leader], table["uncertainty"][rival]))
-    lead = f"{title(leader)} leads on {facts.name} ({name} {value(leader)}); {_naming(rival, leader)} ({value(rival)})"
+    lead = f"{title(leader)} leads on {facts.name} ({name} {value(leader)}); {_naming(rival, leader, value(rival))}"
     if noise != noise:
         return f"{lead} is behind it, and one fit each is too little to say whether that is more than noise."
     return f"{lead} is {'behind it by more than noise' if gap > noise else 'within noise of it'}."
@@ -121,10 +121,9 @@ def _is_boosting(method: str) -> bool:
     return known is not None and known.group == "boosting"
 
 
-def _naming(rival: str, leader: str) -> str:
-    if leader == "hopular" and _is_boosting(rival):
-        return f"{title(rival)}, the best gradient boosting,"
-    return title(rival)
+def _naming(rival: str, leader: str, score: str = "") -> str:
+    name = f"{title(rival)} ({score})" if score else title(rival)
+    return f"{name}, the best gradient boosting," if leader == "hopular" and _is_boosting(rival) else name
 
 
 def _place(results: Results, n: int) -> str:

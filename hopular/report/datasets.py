@@ -69,8 +69,16 @@ class Section:
     failures: tuple[tuple[str, Unit], ...]  # title of the method, and the unit
 
     @property
-    def best(self) -> ScoreRow | None:
-        return next((row for row in self.rows if row.rank == self.rows[0].rank and math.isfinite(row.score)), None)
+    def best(self) -> tuple[ScoreRow, ...]:
+        """The leaders, several if they tie, none if all failed."""
+        counted = [row for row in self.rows if not row.note]
+        return tuple(row for row in counted if row.rank == counted[0].rank)
+
+    @property
+    def leaders(self) -> str:
+        """The leaders in few words; Hopular is named first."""
+        titles = [row.title for row in sorted(self.best, key=lambda row: row.method != OURS)]
+        return " and ".join(titles) if len(titles) < 3 else f"{titles[0]} and {len(titles) - 1} others"
 
     @property
     def ours(self) -> ScoreRow | None:

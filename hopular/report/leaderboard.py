@@ -60,19 +60,22 @@ COLUMNS = (
 
 
 def leaderboard(results: Results) -> pd.DataFrame:
-    """All methods, the best mean rank first.
+    """All methods, the best mean rank first; behind them, without a `place`, those that were run on fewer datasets.
 
-    `rank_low` and `rank_high` bound a 95 % interval of the mean rank; `sound_rank` is the mean rank without datasets
-    that have serious audit findings, `sound_place` the place by it.
+    A mean over fewer datasets is another figure, and may be good because they were the easy ones. `rank_low` and
+    `rank_high` bound a 95 % interval of the mean rank; `sound_rank` is the mean rank without datasets that have serious
+    audit findings, `sound_place` the place by it.
     """
     ranks = summary(rank_results(results))
+    is_full = ranks["count"] == ranks["count"].max()
+    ranks = pd.concat([ranks[is_full], ranks[~is_full]])
     sound = summary(rank_results(sound_only(results)))["mean"].reindex(ranks.index)
     relative = relative_scores(leaderboard_matrix(results), directions(results), missing_units(results))
     cost = cost_table(results).reindex(ranks.index)
     failed = pd.Series([unit.method for unit in failed_units(results)], dtype=object).value_counts()
     board = pd.DataFrame(
         {
-            "place": ranks["mean"].rank(method="min"),
+            "place": ranks["mean"].where(is_full).rank(method="min"),
             "title": [title_of(name) for name in ranks.index],
             "group": [group_of(name) for name in ranks.index],
             "mean_rank": ranks["mean"],
@@ -80,7 +83,7 @@ def leaderboard(results: Results) -> pd.DataFrame:
             "rank_low": ranks["low"],
             "rank_high": ranks["high"],
             "sound_rank": sound,
-            "sound_place": sound.rank(method="min"),
+            "sound_place": sound.where(is_full).rank(method="min"),
             "relative": relative.reindex(ranks.index),
             "wins": ranks["wins"],
             "datasets": ranks["count"],

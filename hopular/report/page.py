@@ -128,13 +128,13 @@ def _meta(results: Results, board: pd.DataFrame) -> list[str]:
 
 def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
     tiles = []
-    if len(board):
-        best = board.iloc[0]
-        tiles.append(Tile("Best mean rank", best["title"], f"mean rank {words.number(best['mean_rank'])}"))
-    ours = board[board["method"] == OURS]
-    if len(ours):
-        mine = ours.iloc[0]
-        place = f"{words.place(mine['place'])} of {len(board)}"
+    placed = board[board["place"].notna()]
+    best = placed[placed["place"] == 1]
+    if len(best):
+        leader = best["title"].iloc[0] if len(best) == 1 else f"{len(best)} methods tie"
+        tiles.append(Tile("Best mean rank", leader, f"mean rank {words.number(best['mean_rank'].iloc[0])}"))
+    for _, mine in placed[placed["method"] == OURS].iterrows():
+        place = f"{words.place(mine['place'])} of {len(placed)}"
         tiles.append(Tile(mine["title"], place, f"mean rank {words.number(mine['mean_rank'])}"))
     doubtful = sum(facts.is_doubtful for facts in results.datasets)
     note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
@@ -153,13 +153,19 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
     doubtful = [facts.name for facts in results.datasets if facts.is_doubtful]
     if doubtful:
         effect = "Without doubtful datasets, every method keeps its place."
-        moved = board[(board["sound_place"] != board["place"]) & board["sound_place"].notna()]
+        moved = board[(board["sound_place"] != board["place"]) & board["sound_place"].notna() & board["place"].notna()]
         if board["sound_place"].isna().all():
             effect = "There are no other datasets to rank by."
         elif len(moved):
             places = (f"{row['title']} {row['place']:.0f} → {row['sound_place']:.0f}" for _, row in moved.iterrows())
             effect = f"Without doubtful datasets, places change: {', '.join(places)}."
         notices.append(f"The audit found something serious in {', '.join(doubtful)}. {effect}")
+    partial = board[board["place"].isna() & (board["datasets"] > 0)]
+    if len(partial):
+        notices.append(
+            f"Without a place, because they were run on fewer datasets than others: {', '.join(partial['title'])}. "
+            "Their ranks are means over those alone."
+        )
     failed = failed_units(results)
     if failed:
         names = ", ".join(dict.fromkeys(title_of(unit.method) for unit in failed))

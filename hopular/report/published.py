@@ -64,19 +64,23 @@ def _view(table: PaperTable) -> PaperView:
         )
         for name in frame.columns
     )
-    rows = tuple(
-        tuple(_cell(value, name == "difference") for name, value in row.items()) for row in frame.to_dict("records")
-    )
+    cells = [_cells(frame[name], is_difference=name == "difference") for name in frame.columns]
+    rows = tuple(zip(*cells, strict=True))
     return PaperView(table.title, " ".join((f"{table.source}.", *table.notes)), table.has_ours, columns, rows)
 
 
-def _cell(value: Any, is_difference: bool) -> tuple[Any, str]:
-    if isinstance(value, bool):
-        return ("yes", "yes") if value else ("", "")
-    if isinstance(value, str):
-        return value, value
+def _cells(values: pd.Series[Any], *, is_difference: bool) -> list[tuple[Any, str]]:
+    """What to sort by and what to show; all numbers of a column have as many digits after the point."""
+    if pd.api.types.is_bool_dtype(values):
+        return [("yes", "yes") if value else ("", "") for value in values]
+    if not pd.api.types.is_numeric_dtype(values):
+        return [("", words.UNKNOWN) if pd.isna(value) else (value, str(value)) for value in values]
+    digits = 0 if (values.dropna() % 1 == 0).all() else 2
+    return [_number(float(value), digits, is_difference) for value in values]
+
+
+def _number(value: float, digits: int, is_difference: bool) -> tuple[Any, str]:
     if not math.isfinite(value):
         return "", words.UNKNOWN
-    text = f"{abs(value):,.0f}" if float(value).is_integer() else f"{abs(value):,.2f}"
     sign = "−" if value < 0 else "+" if is_difference and value > 0 else ""
-    return value, sign + text
+    return value, f"{sign}{abs(value):,.{digits}f}"

@@ -42,10 +42,14 @@ class Pair:
     is_sure: bool  # the difference is significant after Holm's correction
 
     @property
+    def total(self) -> int:
+        """The datasets that both were run on."""
+        return self.wins + self.ties + self.losses
+
+    @property
     def share(self) -> float:
         """Of the datasets, how many were won; ties count half."""
-        total = self.wins + self.ties + self.losses
-        return (self.wins + self.ties / 2) / total if total else 0.0
+        return (self.wins + self.ties / 2) / self.total if self.total else 0.0
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def significance(results: Results) -> Significance:
     verdict = "do not all perform alike" if test.f_p_value < ALPHA else "cannot be told apart as a whole"
     sentences = [
         f"Over {words.plural(test.n_datasets, 'dataset')}, the {test.n_methods} methods {verdict} "
-        f"(Friedman χ² = {test.statistic:.2f}, {_chance(test.f_p_value)} after Iman and Davenport)."
+        f"(Friedman's χ² = {test.statistic:.2f}; {_chance(test.f_p_value)} by the F of Iman and Davenport)."
     ]
     if test.left_out:
         names = ", ".join(title_of(name) for name in test.left_out)

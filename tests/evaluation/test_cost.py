@@ -6,7 +6,7 @@ import math
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hopular.evaluation.cost import cost_table, pareto_front
@@ -16,6 +16,7 @@ POINTS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, m
 
 
 @given(POINTS)
+@settings(deadline=None)
 def test_a_point_is_on_the_front_unless_another_is_better(points: list[tuple[int, int]]):
     found = pareto_front(pd.DataFrame(points, columns=["cost", "score"], dtype=float))
     for (cost, score), is_on_front in zip(points, found, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -37,7 +38,9 @@ def test_the_best_by_validation_is_registered_with_the_reason(
     assert (found.name, int(found.version), found.run_id) == ("hopular-flowers", 1, candidate.run_id)
     assert found.source == client.get_logged_model(candidate.model_id).artifact_location
     assert found.description.startswith("xgboost on flowers, fold-0: validation score 0.8, the best of the first")
-    assert "xgboost" in found.tags["hopular.method"]
+    assert found.tags["hopular.method"] == "xgboost"
+    shown = client.get_logged_model(candidate.model_id).tags["mlflow.modelVersions"]
+    assert json.loads(shown) == [{"name": "hopular-flowers", "version": found.version}]
 
 
 def test_doing_it_again_changes_nothing(client: Any, candidate: Candidate) -> None:

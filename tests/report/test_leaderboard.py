@@ -43,6 +43,18 @@ def test_methods_are_in_order_of_their_mean_rank(results: Results, board: pd.Dat
     assert {column.name for column in COLUMNS} <= set(board.columns)
 
 
+def test_a_method_that_ran_on_fewer_datasets_has_no_place() -> None:
+    results = make_results(3, ("catboost", "hopular", "logistic"), regression=(0, 1))
+    units = [unit for unit in results.units if unit.method == "logistic"]
+    best = results.scores["method"].eq("logistic") & results.scores["metric"].eq("accuracy")
+    results.scores.loc[best, "value"] = 1.0
+    board = leaderboard(results)
+    assert {unit.dataset for unit in units} == {"dataset-3"}
+    assert board["mean_rank"].idxmin() == len(board) - 1  # it won where it ran, and yet comes last
+    assert list(board["method"])[-1] == "logistic"
+    assert list(board["place"].isna()) == [False, False, True]
+
+
 def test_failures_are_counted_and_rank_last(results: Results, board: pd.DataFrame) -> None:
     assert dict(zip(board["method"], board["failed"], strict=True))["xgboost"] == 1
     assert board["failed"].sum() == 1

@@ -154,6 +154,15 @@ def test_published_figures_are_labelled() -> None:
     assert render(results, published=pd.DataFrame(figures)).count(label) == 1
 
 
+def test_all_leaders_of_a_dataset_are_counted() -> None:
+    words = text_of(render(tied(make_results(2))))
+    assert "Hopular and 4 others" in words
+
+
+def test_a_method_that_ran_on_fewer_datasets_is_explained(page: str) -> None:
+    assert "Without a place, because they were run on fewer datasets than others: Most frequent class." in text_of(page)
+
+
 def test_one_dataset_opens_at_once_and_many_stay_closed() -> None:
     assert '<details class="dataset" id="dataset-1" open>' in render(make_results(1))
     assert '<details class="dataset" id="dataset-1">' in render(make_results(4))

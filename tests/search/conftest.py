@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import shutil
 import signal
-import sys
 import tempfile
 import time
 import uuid
@@ -20,38 +19,21 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-import hopular.methods
-import search_spaces
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.search import warm
 from hopular.search.fit import fit_job
 from hopular.search.problem import make_problem
+from tests.toys import toy_methods
 
-TOYS = Path(__file__).parents[1] / "methods_for_tests"
 FORK = multiprocessing.get_context("fork")  # a new process without the seconds of its imports
 
 
 @pytest.fixture(scope="package", autouse=True)
 def toys():
-    """The toy methods, here and in worker processes, for as long as these tests run."""
-    paths = {hopular.methods: str(TOYS / "methods"), search_spaces: str(TOYS / "search_spaces")}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("HOPULAR_PLUGINS", str(TOYS))
-        patch.setenv("OMP_NUM_THREADS", "1")
-        for package, path in paths.items():
-            package.__path__.append(path)
-        hopular.methods.methods.cache_clear()
+    """The toy methods, for as long as these tests run."""
+    with toy_methods():
         yield
-    for package, path in paths.items():
-        package.__path__.remove(path)
-        for name in [name for name, module in sys.modules.items() if _is_of(module, path)]:
-            del sys.modules[name]
-    hopular.methods.methods.cache_clear()
-
-
-def _is_of(module, folder):
-    return str(getattr(module, "__file__", None)).startswith(folder)
 
 
 def make_dataset(rows=40):

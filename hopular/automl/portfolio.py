@@ -1,0 +1,64 @@
+"""Which methods take part, the cheap ones first, and why the others do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from hopular.data.dataset import Task
+from hopular.data.errors import nearest
+from hopular.methods import Method, MethodError, methods
+from hopular.methods.method import Group
+
+# What a first fit costs, roughly and relative to the others: it decides who goes first, and on how much of the time.
+COSTS = {
+    **{"lightgbm": 2.0, "xgboost": 2.0, "random_forest": 2.0, "extra_trees": 2.0, "catboost": 4.0},
+    **{"adaboost": 3.0, "bagging": 3.0, "stacking": 4.0, "hopular": 12.0, "npt": 13.0},
+}
+GROUP_COSTS: dict[Group, float] = {"floor": 0.5, "classical": 1.0, "boosting": 2.0, "deep": 6.0, "modern": 8.0}
+
+
+def choose_methods(task: Task, names: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
+    """The methods to try, the cheapest first, and for each one left out a sentence that says why.
+
+    `names` are methods or groups, by default all. A method asked for by its own name must be usable.
+    """
+    chosen: dict[str, Method] = {}
+    left_out: dict[str, str] = {}
+    for name in names or ["all"]:
+        for method in _named(name):
+            if method.group == "ensemble":
+                continue  # it is made of the others, always
+            reason = _unusable(method, task)
+            if reason and name == method.name:
+                raise MethodError(reason)
+            if reason:
+                left_out[method.name] = reason
+            else:
+                chosen[method.name] = method
+    if not chosen:
+        raise MethodError(f"none of the methods {', '.join(names or ['all'])} can be used for {task}")
+    return sorted(chosen, key=lambda name: cost_of(chosen[name])), left_out
+
+
+def cost_of(method: Method) -> float:
+    """The expected cost of a first fit beside those of others."""
+    return COSTS.get(method.name, GROUP_COSTS.get(method.group, 4.0))
+
+
+def _named(name: str) -> list[Method]:
+    """The methods that a name or group means."""
+    if name in methods():
+        return [methods()[name]]
+    if name != "all" and name not in get_args(Group):
+        known = list(dict.fromkeys([*methods(), *get_args(Group), "all"]))
+        raise MethodError(f"there is no method {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
+    return [method for method in methods().values() if name in ("all", method.group)]
+
+
+def _unusable(method: Method, task: Task) -> str:
+    if task not in method.tasks:
+        return f"{method.title} is not for {task}"
+    if method.missing_packages:
+        return f"{method.title} needs {', '.join(method.missing_packages)}: {method.install_command}"
+    return ""

@@ -1,0 +1,207 @@
+"""`hopular report`, `compare` and `paper`: results that are in the tracking store, looked at again."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from hopular.cli.screen import Json, console, say, show_json, show_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hopular.evaluation.results import Results
+
+Benchmarks = Annotated[str, Parameter(help="Ids of benchmarks; several are merged. By default the latest.")]
+Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="File to write.")]
+Form = Annotated[Literal["html", "terminal", "markdown", "csv", "latex"], Parameter(name=["--form", "-f"])]
+Published = Annotated[
+    Path | None, Parameter(help="CSV of published figures (dataset, group, method, accuracy) to rank beside ours.")
+]
+List = Annotated[bool, Parameter(name=["--list", "-l"], negative="", show_default=False, help="List what there is.")]
+
+
+def report(
+    *benchmarks: Benchmarks,
+    output: Output = None,
+    form: Form = "html",
+    published: Published = None,
+    list: List = False,
+    json: Json = False,
+) -> None:
+    """Write the report of a benchmark again, from the tracking store alone.
+
+    For example
+      hopular report --list
+      hopular report small-quick-1a2b3c4d -o report.html
+      hopular report A B --form latex
+    """
+    if list:
+        _show_list(json)
+        return
+    results = load(*benchmarks)
+    if json:
+        from hopular.report.leaderboard import leaderboard
+
+        show_json({"id": results.id, "leaderboard": leaderboard(results).to_dict("records")})
+        return
+    if form == "html":
+        from hopular.report.page import write_report
+
+        path = output or Path(f"{results.id}.html")
+        say(f"report   {write_report(results, path, published=read_published(published)).resolve()}")
+        return
+    _write(results, form, output)
+
+
+def _write(results: Results, form: str, output: Path | None) -> None:
+    """The leaderboard in one of its plain forms, to a file or to standard output."""
+    from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown, to_rich
+
+    board = leaderboard(results)
+    if form == "terminal":
+        console().print(to_rich(board, results.id))
+        return
+    text = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form](board)
+    if output is None:
+        print(text, end="")
+    else:
+        output.write_text(text, encoding="utf-8")
+        say(f"written  {output.resolve()}")
+
+
+def _show_list(is_json: bool) -> None:
+    from dataclasses import asdict
+
+    from flows.tracking.store import open_store
+    from flows.tracking.summary import list_benchmarks
+
+    found = list_benchmarks(open_store())
+    if is_json:
+        show_json([asdict(benchmark) for benchmark in found])
+        return
+    rows = [(item.id, item.created[:16].replace("T", " "), item.datasets, item.methods) for item in found]
+    show_table(("benchmark", "finished (UTC)", "datasets", "methods"), rows)
+
+
+def compare(
+    before: Annotated[str, Parameter(help="Id of a benchmark.")],
+    after: Annotated[str, Parameter(help="Id of another one.")],
+    /,
+    *,
+    json: Json = False,
+) -> None:
+    """Show what changed between two benchmarks, and whether it is noise.
+
+    For example
+      hopular compare demo-smoke-1a2b3c4d demo-quick-5e6f7a8b
+    """
+    from hopular.evaluation.compare import compare as compare_results
+
+    changes = compare_results(load(before), load(after))
+    if json:
+        show_json(
+            {
+                "leaders": changes.leaders.to_dict("records"),
+                "scores": changes.scores.to_dict("records"),
+                "new_datasets": changes.new_datasets,
+                "gone_datasets": changes.gone_datasets,
+                "changed_datasets": changes.changed_datasets,
+                "new_methods": changes.new_methods,
+                "gone_methods": changes.gone_methods,
+            }
+        )
+        return
+    for what in ("new_datasets", "gone_datasets", "changed_datasets", "new_methods", "gone_methods"):
+        if names := getattr(changes, what):
+            say(f"{what.replace('_', ' ')}: {', '.join(names)}")
+    leaders = changes.leaders[changes.leaders["is_changed"]]
+    if len(leaders):
+        rows = [
+            (str(row["dataset"]), str(row["before"]), str(row["after"]), "noise" if row["is_noise"] else "real")
+            for row in leaders.to_dict("records")
+        ]
+        show_table(("dataset", "led before", "leads now", "its lead is"), rows)
+    if len(changes.moved):
+        moved = [
+            (row["dataset"], row["method"], row["metric"], f"{row['before']:.4g}", f"{row['after']:.4g}", _sense(row))
+            for row in changes.moved.to_dict("records")
+        ]
+        show_table(("dataset", "method", "metric", "before", "after", "is"), moved, right=("before", "after"))
+    compared = len(changes.scores)
+    say(f"{len(changes.moved)} of {compared} scores moved by more than noise; {len(leaders)} new leaders.")
+
+
+def _sense(row: Mapping[Hashable, Any]) -> str:
+    return "better" if row["is_better"] else "worse"
+
+
+def paper(
+    *benchmarks: Benchmarks,
+    published: Published = None,
+    footprint: Annotated[
+        bool, Parameter(negative="", show_default=False, help="Measure memory and step time here; takes minutes.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Print the paper's tables with its figures beside ours.
+
+    For example
+      hopular paper
+      hopular paper small-paper-1a2b3c4d --published uci_method_groups.csv
+    """
+    from hopular.paper.tables import paper_tables
+
+    measured = None
+    if footprint:
+        from hopular.paper.footprint import measure_paper
+
+        measured = measure_paper()
+    tables = paper_tables(load(*benchmarks), read_published(published), measured)
+    if json:
+        show_json({table.name: table.frame.to_dict("records") for table in tables})
+        return
+    for table in tables:
+        say(f"\n{table.title} ({table.source})", style="bold")
+        rows = [tuple(_cell(value) for value in row) for row in table.frame.itertuples(index=False)]
+        show_table([str(name) for name in table.frame.columns], rows)
+        for note in table.notes:
+            say(note, style="dim")
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return "" if value != value else f"{value:.4g}"
+    return str(value)
+
+
+def load(*benchmarks: str) -> Results:
+    """The results of benchmarks from the tracking store, merged; by default the latest."""
+    from flows.tracking.store import open_store
+    from flows.tracking.summary import load_results
+    from hopular.evaluation.compare import merge
+
+    client = open_store()
+    if not benchmarks:
+        return load_results(client)
+    found = [load_results(client, name) for name in benchmarks]
+    return found[0] if len(found) == 1 else merge(found)
+
+
+def read_published(path: Path | None) -> pd.DataFrame | None:
+    """Published figures per dataset; ValueError names what is wrong with the file."""
+    if path is None:
+        return None
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read as CSV: {error}") from error
+    lacking = {"dataset", "group", "method", "accuracy"} - set(table.columns)
+    if lacking:
+        raise ValueError(f"{str(path)!r} lacks the columns {', '.join(sorted(lacking))}")
+    return table

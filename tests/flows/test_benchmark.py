@@ -1,0 +1,217 @@
+"""The flow from data to report, with a real Prefect server and a real tracking store, on the smallest budget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.testing.utilities import prefect_test_harness
+
+from flows.benchmark import BenchmarkError, hopular_benchmark
+from flows.new_datasets import hopular_new_datasets
+from flows.plan import Plan
+from flows.progress import watch
+from flows.tracking.champion import champion
+from flows.tracking.store import open_store
+from flows.tracking.summary import load_results
+from hopular.evaluation.metrics import METRICS
+from hopular.evaluation.results import Results
+from tests.toys import toy_methods
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
+TABLE = "a,b,y\n" + "".join(f"{i % 7},{'uv'[i % 2]},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(60))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def prefect_server():
+    with toy_methods(), prefect_test_harness(server_startup_timeout=120):
+        yield
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPULAR_RUNS", str(folder))
+        patch.setenv("HOPULAR_CACHE", str(folder / "cache"))
+        patch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield folder
+
+
+def run(**values):
+    """A benchmark on the smallest budget, with all that it told on the way."""
+    events = []
+    with watch(events.append):
+        outcome = hopular_benchmark(Plan(budget="smoke", **values))
+    return SimpleNamespace(**outcome, events=events)
+
+
+def all_runs(client):
+    experiments = [found.experiment_id for found in client.search_experiments()]
+    return client.search_runs(experiments, max_results=5000)
+
+
+def runs_of(client, dataset):
+    return [found for found in all_runs(client) if found.data.tags.get("hopular.dataset") == dataset]
+
+
+@pytest.fixture(scope="module")
+def first(runs):
+    return run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
+
+
+def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
+    client = open_store()
+    assert (first.units, first.reused, first.failed) == (6, 0, {})
+    units = [found for found in all_runs(client) if found.data.tags.get("hopular.kind") == "unit"]
+    assert len(units) == 6
+    for unit in units:
+        tags, metrics = unit.data.tags, unit.data.metrics
+        assert unit.info.status == "FINISHED"
+        primary = "test_mse" if tags["hopular.dataset"] == "diabetes" else "test_accuracy"
+        assert metrics[f"{primary}_low"] <= metrics[primary] <= metrics[f"{primary}_high"]
+        assert {"fit_seconds", "valid_score", "peak_memory_mb"} <= set(metrics)
+        assert metrics["seeds"] == 2
+        assert tags[f"hopular.in.{first.benchmark}"] == "yes"
+        trials = [found for found in all_runs(client) if found.data.tags.get("mlflow.parentRunId") == unit.info.run_id]
+        expected = {"hopular": 1, "glm": 2}.get(tags["hopular.method"], 1)
+        assert len(trials) == expected
+        assert {found.info.status for found in trials} == {"FINISHED"}
+        names = {item.path for item in client.list_artifacts(unit.info.run_id)}
+        assert {"predictions", "pictures"} <= names
+        assert ("neighbours" in names) == (tags["hopular.method"] == "hopular")
+
+
+def test_the_champion_is_the_winner_by_validation(first):
+    client = open_store()
+    for dataset in ("iris", "diabetes"):
+        units = [u for u in Results.load(Path(first.report).parent).units if u.dataset == dataset]
+        best = max(units, key=lambda unit: unit.valid_score)
+        assert champion(client, dataset).run_id == best.run_id
+        assert best.method in first.champions[dataset]
+
+
+def test_the_results_are_in_the_store_and_in_the_files(first):
+    kept, written = load_results(open_store(), first.benchmark), Results.load(Path(first.report).parent)
+    pd.testing.assert_frame_equal(kept.scores, written.scores)
+    assert set(kept.scores["metric"]) == set(METRICS)
+    assert kept.command == (
+        "hopular benchmark iris diabetes --methods hopular,glm,majority,mean --budget smoke --replicates 2"
+    )
+    assert len(kept.scores.groupby(["dataset", "method", "seed"])) == 12
+    assert {facts.name: facts.task for facts in kept.datasets} == {"iris": "classification", "diabetes": "regression"}
+    assert Path(first.report).stat().st_size > 20_000
+
+
+def test_what_is_shown_on_the_way(first):
+    stages = [event.stage for event in first.events]
+    assert stages[0] == "planned"
+    assert first.events[0].trials == 6
+    assert stages.count("done") == 6
+    assert stages.count("trial") == 1 + 2 + 1 + 1 + 2 + 1
+
+
+def test_the_second_time_nothing_is_trained(first):
+    before = len(all_runs(open_store()))
+    again = run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
+    assert (again.units, again.reused) == (6, 6)
+    assert again.benchmark == first.benchmark
+    assert len(all_runs(open_store())) == before
+    assert {event.stage for event in again.events} == {"planned", "reused"}
+    with get_client(sync_client=True) as client:
+        latest = client.read_flow_runs(limit=1, sort="START_TIME_DESC")[0]
+    assert latest.state.message == "nothing was trained: all 6 units were finished before"
+
+
+def test_a_unit_that_fails_is_named_and_the_others_go_on(runs, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "raise")
+    outcome = run(datasets=["diabetes"], methods=["actor", "mean"])
+    assert list(outcome.failed) == ["actor on diabetes kfold5-seed1-0"]
+    assert "the matrix is sad" in outcome.failed["actor on diabetes kfold5-seed1-0"]
+    results = load_results(open_store(), outcome.benchmark)
+    assert {unit.method: unit.state for unit in results.units} == {"actor": "failed", "mean": "complete"}
+    failed = [found for found in all_runs(open_store()) if found.info.status == "FAILED"]
+    kinds = {found.data.tags["hopular.kind"]: found.data.tags["hopular.reason"] for found in failed}
+    assert "the matrix is sad" in kinds["unit"]
+    assert "the matrix is sad" in kinds["trial"]
+    assert "actor" in Path(outcome.report).read_text()
+
+
+def test_if_everything_fails_so_does_the_run(runs, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "refuse")
+    with pytest.raises(BenchmarkError, match=r"every unit failed, first actor on diabetes .*colour must be one of"):
+        run(datasets=["diabetes"], methods=["actor"], seed=1)
+
+
+def test_a_dataset_that_cannot_be_loaded_does_not_stop_the_others(runs, tmp_path):
+    (tmp_path / "bad.csv").write_text("y\n1\n")
+    outcome = run(datasets=["iris", str(tmp_path / "bad.csv")], methods=["majority"], target="y")
+    assert [Path(name).name for name in outcome.failed] == ["bad.csv"]
+    assert outcome.units == 1
+
+
+def test_an_ensemble_is_built_from_what_the_others_tried(runs):
+    outcome = run(datasets=["iris"], methods=["ensemble", "decision_tree", "naive_bayes"])
+    results = load_results(open_store(), outcome.benchmark)
+    ensemble = next(unit for unit in results.units if unit.method == "ensemble")
+    assert ensemble.state == "complete", ensemble.reason
+    assert {member[0] for member in ensemble.params["members"]} <= {"decision_tree", "naive_bayes"}
+
+
+def test_stopped_and_started_again_it_completes(runs):
+    from flows import stopping
+
+    def stop(event):
+        if event.stage == "trial":
+            stopping.stop()
+
+    plan = Plan(datasets=["wine"], methods=["glm", "majority"], budget="smoke")
+    with watch(stop), pytest.raises(BenchmarkError, match="was stopped"):
+        hopular_benchmark(plan)
+    statuses = [
+        found.info.status for found in all_runs(open_store()) if found.data.tags.get("hopular.dataset") == "wine"
+    ]
+    assert "KILLED" in statuses
+    assert "RUNNING" not in statuses
+    outcome = run(datasets=["wine"], methods=["glm", "majority"])
+    assert (outcome.units, outcome.failed) == (2, {})
+    found = [r for r in all_runs(open_store()) if r.data.tags.get("hopular.dataset") == "wine"]
+    assert {r.info.status for r in found} == {"FINISHED"}
+    assert len([r for r in found if r.data.tags["hopular.kind"] == "trial"]) == 3
+
+
+def test_dask_gives_the_same_scores(runs, first):
+    before = load_results(open_store(), first.benchmark).scores
+    outcome = run(datasets=["iris"], methods=["glm", "majority"], replicates=2, seed=0, runner="dask", workers=1)
+    scores = load_results(open_store(), outcome.benchmark).scores
+    columns = ["dataset", "method", "split", "seed", "metric", "value"]
+    expected = before[(before["dataset"] == "iris") & before["method"].isin(["glm", "majority"])]
+    assert scores[columns].values.tolist() == expected[columns].values.tolist()
+
+
+def test_new_datasets_are_benchmarked_once(runs, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.csv").write_text(TABLE.replace("0,", f"{len(name)}0,"))
+    (tmp_path / "bad.csv").write_text("only\n")
+    plan = Plan(budget="smoke", methods=["majority", "naive_bayes"], target="y")
+
+    def look():
+        return hopular_new_datasets(str(tmp_path), [], plan)
+
+    first = look()
+    assert [Path(name).stem for name in first["new"]] == ["one", "two"]
+    assert [Path(name).name for name in first["refused"]] == ["bad.csv"]
+    second = look()
+    assert (second["new"], second["refused"]) == ([], {})
+    (tmp_path / "two.csv").write_text(TABLE + "3,u,yes\n")
+    third = look()
+    assert [Path(name).stem for name in third["new"]] == ["two"]
+    page = Path(third["all"]["report"])
+    results = Results.load(page.parent)
+    assert {facts.name: facts.rows for facts in results.datasets} == {"one": 60, "two": 61}
+    assert "changed" in page.read_text()
+    assert json.loads((page.parent / "benchmark.json").read_text())["id"].startswith("new-datasets-smoke-")
