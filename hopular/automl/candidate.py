@@ -28,6 +28,7 @@ from hopular.search.storage import STATES
 
 KEPT = 3  # models of each method that are kept for the ensemble
 HOPELESS = 2  # failures without a success before a method is given up
+FAMILIES = {"floor": "classical", "classical": "classical", "deep": "deep"}  # groups that share libraries
 Array = np.ndarray[Any, Any]
 
 
@@ -42,15 +43,18 @@ class Setting:
 
 
 class Candidate:
-    """A method's trials on one problem, kept in `folder`: a record, a model and predictions each."""
+    """A method's trials on one problem, kept in `folder`: a record, a model and predictions of each."""
 
     def __init__(self, method: str, problem: Problem, seed: int, folder: Path) -> None:
         self.method, self.folder, self._seed = get_method(method), folder, seed
         self.cost = cost_of(self.method)
         self.records: list[Record] = []
-        self.seconds = 0.0  # spent on it, in this race and those it goes on with
+        self.seconds = 0.0  # spent on it, also in an earlier race that this one goes on with
         self.is_running = False
         self._proposer = Proposer(method, problem.size, seed)
+        grid = self._proposer.grid
+        self._places = None if grid is None else [place for place, params in enumerate(grid) if params]
+        folder.mkdir(parents=True, exist_ok=True)
         self._resume()
 
     @property
@@ -58,19 +62,100 @@ class Candidate:
         return self.method.name
 
     @property
-    def best(self) -> Record | None:
-        return best_of(self.records)
+    def family(self) -> str:
+        """Methods of one family share their processes, since the same imports take seconds."""
+        return FAMILIES.get(self.method.group, self.name)
 
     @property
-    def family(self) -> str:
-        """Methods of one family share their processes: they use the same libraries, which take seconds to import."""
-        return self.name if self.method.group == "boosting" else {"floor": "classical"}.get(self.method.group, "deep")\
-            if self.method.group not in ("classical",) else "classical"
+    def best(self) -> Record | None:
+        return best_of(self.records)
 
     @property
     def is_over(self) -> bool:
         """Whether there is nothing left to try, or no hope."""
         if self.best is None and len(self.records) >= HOPELESS:
             return True
-        grid = self._proposer.grid
-        return self.method.group == "floor" and bool(self.records) or (grid is not None and len(self.records) > len(grid))
+        return self._places is not None and len(self.records) > len(self._places)
+
+    @property
+    def kept(self) -> list[Record]:
+        """The best trials, whose models are on disk; the best one first."""
+        return [record for record in _first(self.records, KEPT) if (self.model(record) / CLASS_FILE).is_file()]
+
+    def model(self, record: Record) -> Path:
+        """The folder of a trial's model."""
+        return self.folder / str(record.slot)
+
+    def test_predictions(self, record: Record) -> Array:
+        """The answer of a trial's model for the test rows, which nothing but its test score is made of."""
+        return np.asarray(np.load(self.folder / f"{record.slot}-test.npy", allow_pickle=False), dtype=np.float64)
+
+    def next_setting(self) -> Setting:
+        """The defaults of the method, then what its search space proposes."""
+        slot = len(self.records)
+        digest = hashlib.sha256(f"trial {self._seed} {slot}".encode()).digest()
+        seed = int.from_bytes(digest[:4], "little") >> 1
+        if slot == 0:
+            return Setting(slot, seed, {}, None)
+        proposal = self._proposer.propose(slot - 1 if self._places is None else self._places[slot - 1])
+        return Setting(slot, seed, proposal.settings, proposal)
+
+    def add(self, setting: Setting, outcome: Outcome, max_seconds: float) -> Record:
+        """Keep a finished trial; the record comes last, so what has one is whole."""
+        record = Record(
+            slot=setting.slot,
+            seed=setting.seed,
+            params=setting.params,
+            state=outcome.state,
+            score=outcome.score,
+            metrics=outcome.metrics,
+            fit_seconds=outcome.fit_seconds,
+            predict_seconds=outcome.predict_seconds,
+            peak_memory=outcome.peak_memory,
+            rounds=outcome.rounds,
+            max_seconds=max_seconds,
+            kind=outcome.kind,
+            message=outcome.message or outcome.unsaved,
+        )
+        if record.state == "complete":
+            np.save(self.folder / f"{record.slot}-test.npy", outcome.test_predictions)
+            np.save(self.folder / f"{record.slot}.npy", outcome.predictions)
+        part = self.folder / "record.part"
+        part.write_text(json.dumps(record.to_json()), encoding="utf-8")
+        os.replace(part, self.folder / f"{record.slot}.json")
+        self._learn(setting, record)
+        self._forget_others()
+        return record
+
+    def _resume(self) -> None:
+        while (file := self.folder / f"{len(self.records)}.json").is_file():
+            self._learn(self.next_setting(), Record.from_json(json.loads(file.read_text(encoding="utf-8"))))
+
+    def _learn(self, setting: Setting, record: Record) -> None:
+        self.records.append(record)
+        self.seconds += record.fit_seconds + record.predict_seconds
+        if setting.proposal is None:
+            return
+        self._proposer.forget(setting.proposal)
+        trial = create_trial(
+            state=STATES[record.state],
+            value=record.score if record.state == "complete" else None,
+            params=setting.proposal.params,
+            distributions=setting.proposal.distributions,
+        )
+        self._proposer.learn({setting.slot: trial})
+
+    def _forget_others(self) -> None:
+        """Delete models and validation predictions of all but the best trials."""
+        for record in set(range(len(self.records))) - {record.slot for record in _first(self.records, KEPT)}:
+            shutil.rmtree(self.folder / str(record), ignore_errors=True)
+            (self.folder / f"{record}.npy").unlink(missing_ok=True)
+
+
+def _first(records: list[Record], count: int) -> list[Record]:
+    """The best trials, the best one first."""
+    rest, first = list(records), []
+    while len(first) < count and (best := best_of(rest)) is not None:
+        rest.remove(best)
+        first.append(best)
+    return first

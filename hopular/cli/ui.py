@@ -9,7 +9,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from hopular.cli.frame import FAILED
+from hopular.cli.frame import FAILED, INTERRUPTED
 from hopular.cli.screen import say, show_mark, waiting
 
 Port = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Of the MLflow server.")]
@@ -74,7 +74,7 @@ def _serve(port: int, open_browser: bool) -> int:
         server.wait()
     except KeyboardInterrupt:
         say("MLflow is stopped.")
-        return 0
+        return INTERRUPTED
     finally:
         server.terminate()
         server.wait()

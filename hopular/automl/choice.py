@@ -1,0 +1,134 @@
+"""The choice: the best single model, or the ensemble of everything tried if it does better on the validation rows."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hopular.automl.candidate import Array, Candidate
+from hopular.evaluation.metrics import evaluate
+from hopular.methods.ensemble import (
+    STATE_FILE,
+    EnsembleClassifier,
+    EnsembleRegressor,
+    greedy_weights,
+    log_loss_of,
+    squared_error_of,
+)
+from hopular.methods.saved import CLASS_FILE, CONTENT, FORMAT
+from hopular.search.problem import Problem
+from hopular.search.record import Record
+from hopular.search.refit import MAX_MEMBERS
+
+METRICS = {"classification": ("accuracy", "log_loss"), "regression": ("mse", "mae")}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A trained model and its share in the answer."""
+
+    candidate: Candidate
+    record: Record
+    weight: float
+    folder: Path  # of the saved model
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model that could be the final one: a single member, or several as an ensemble, the weightiest first."""
+
+    method: str
+    members: tuple[Member, ...]
+    metrics: Mapping[str, float]  # on the validation rows
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Lower is better: the score that decides, then the loss."""
+        if "accuracy" in self.metrics:
+            return -self.metrics["accuracy"], self.metrics["log_loss"]
+        return self.metrics["mse"], 0.0
+
+    def test_predictions(self) -> Array:
+        """The answer for the test rows, from what the members said when they were trained."""
+        return _mean([(m.weight, m.candidate.test_predictions(m.record)) for m in self.members])
+
+
+def choose(candidates: Sequence[Candidate], problem: Problem) -> Choice | None:
+    """The best on the validation rows; None if there is no model yet."""
+    singles = [
+        Choice(one.name, (Member(one, one.kept[0], 1.0, one.model(one.kept[0])),), one.kept[0].metrics)
+        for one in candidates
+        if one.kept
+    ]
+    ensemble = make_ensemble(candidates, problem)
+    return min([*singles, *([ensemble] if ensemble else [])], key=lambda choice: choice.rank, default=None)
+
+
+def make_ensemble(candidates: Sequence[Candidate], problem: Problem) -> Choice | None:
+    """The kept models of all methods with the weights that are best on the validation rows; None if one model is."""
+    found = [(one, record) for one in candidates for record in one.kept]
+    if len(found) < 2:
+        return None
+    answers = [np.load(one.folder / f"{record.slot}.npy", allow_pickle=False) for one, record in found]
+    weights = greedy_weights([answer.astype(np.float64) for answer in answers], _loss(problem))
+    order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
+    if len(order) < 2:
+        return None
+    shares = weights[order] / weights[order].sum()
+    members = tuple(
+        Member(*found[place], float(share), found[place][0].model(found[place][1]))
+        for place, share in zip(order, shares, strict=True)
+    )
+    mean = _mean([(share, answers[place]) for place, share in zip(order, shares, strict=True)])
+    names = METRICS[problem.task]
+    metrics = evaluate(problem.task, problem.y_valid.to_numpy(), mean, classes_of(problem), metrics=names)
+    return Choice("ensemble", members, metrics)
+
+
+def classes_of(problem: Problem) -> list[str] | None:
+    """The classes in the order of the columns of probabilities; None for regression."""
+    if problem.task == "regression":
+        return None
+    return [str(label) for label in np.unique(np.asarray(problem.y_train))]
+
+
+def _loss(problem: Problem) -> Any:
+    if problem.task == "regression":
+        return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64))
+    places = {label: place for place, label in enumerate(classes_of(problem) or [])}
+    return log_loss_of(np.array([places.get(str(label), -1) for label in problem.y_valid]))
+
+
+def _mean(weighted: Sequence[tuple[float, Array]]) -> Array:
+    mean = np.asarray(sum(weight * answer.astype(np.float64) for weight, answer in weighted))
+    return mean if mean.ndim == 1 else np.asarray(mean / mean.sum(axis=1, keepdims=True))
+
+
+def write_model(choice: Choice, problem: Problem, folder: Path) -> None:
+    """Write the chosen model as `hopular.methods.saved.save_model` does, from the saved members: none is loaded."""
+    if len(choice.members) == 1:
+        shutil.copytree(choice.members[0].folder, folder)
+        return
+    content = folder / CONTENT
+    content.mkdir(parents=True)
+    members = []
+    for place, member in enumerate(choice.members):
+        note = json.loads((member.folder / CLASS_FILE).read_text(encoding="utf-8"))
+        members.append({"name": member.candidate.name, "class": note["class"]})
+        copy = shutil.copytree if (member.folder / CONTENT).is_dir() else shutil.copy2
+        copy(member.folder / CONTENT, content / f"member-{place}")
+    weights = [member.weight for member in choice.members]
+    state = {"members": members, "weights": weights, "n_features_in": problem.X_train.shape[1]}
+    classes = classes_of(problem)
+    if classes is not None:
+        state["classes"] = {"values": classes, "dtype": "object"}
+    (content / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
+    kind = EnsembleRegressor if classes is None else EnsembleClassifier
+    note = {"format": FORMAT, "class": f"{kind.__module__}:{kind.__qualname__}"}
+    (folder / CLASS_FILE).write_text(json.dumps(note), encoding="utf-8")

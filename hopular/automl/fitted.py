@@ -1,0 +1,196 @@
+"""Fitted: the model that came out on top, with all it takes to use it on new rows; in memory and as a folder.
+
+The folder holds no pickle. `hopular-model.json` describes it and is written last, so a folder that has one is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from hopular import __version__
+from hopular.automl.schema import Schema, read_features
+from hopular.evaluation.results import Results
+from hopular.methods import methods
+from hopular.methods.saved import load_model
+
+FORMAT = 1  # of the folder; raised when an older reader would misunderstand it
+NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
+RESULTS_FOLDER, REPORT_FILE, COMMAND_FILE = "results", "report.html", "command.txt"
+
+
+class ModelError(ValueError):
+    """A folder that holds no usable model; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a model beside its columns."""
+
+    method: str
+    members: tuple[tuple[str, float], ...]  # methods and weights; one for a single model
+    trained_on: str  # "all rows" or "training rows"
+    rows: int  # that it was trained on
+    dataset: str
+    fingerprint: str
+    seed: int
+    metrics: Mapping[str, Mapping[str, float]]  # of "validation" and "test" rows, before the refit
+    seconds: float  # that it took to find it
+    command: str
+    version: str = __version__
+
+    @property
+    def title(self) -> str:
+        """The model in words: 'LightGBM', or 'Ensemble of LightGBM 60 %, Hopular 40 %'."""
+        names = [methods()[name].title if name in methods() else name for name, _ in self.members]
+        if len(names) == 1:
+            return names[0]
+        shares = (f"{name} {100 * weight:.0f} %" for name, (_, weight) in zip(names, self.members, strict=True))
+        return f"Ensemble of {', '.join(shares)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted model. `leaderboard` has a row per method with its scores; `results` is what a report is made of."""
+
+    schema: Schema
+    facts: Facts
+    leaderboard: pd.DataFrame
+    results: Results
+    left_out: Mapping[str, str]  # methods that were not used, and why
+    folder: Path  # of the saved model
+    _keeper: Any = field(default=None, repr=False)  # removes the folder when nobody needs it any more
+
+    @cached_property
+    def model(self) -> Any:
+        """The estimator itself."""
+        try:
+            return load_model(self.folder / MODEL_FOLDER)
+        except (ValueError, OSError, ImportError) as error:
+            raise ModelError(f"the model in {str(self.folder)!r} is damaged: {error} Or fit it again.") from error
+
+    def predict(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+        """The class or number of each row of a table, whose columns are found by name."""
+        return np.asarray(self.model.predict(self.read(frame)[0]))
+
+    def predict_proba(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """The probability of each class, one column per class."""
+        if self.schema.task != "classification":
+            raise ModelError(f"the model predicts numbers of {self.schema.target!r}, which have no probabilities")
+        features = self.read(frame)[0]
+        return pd.DataFrame(self.model.predict_proba(features), columns=list(self.model.classes_), index=frame.index)
+
+    def read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+        """The features of new rows as the model takes them, and notes on what was ignored or counts as missing."""
+        return read_features(self.schema, frame)
+
+    def why(self, frame: pd.DataFrame, k: int = 3) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The k rows of the training table, from 0 on, that Hopular read each answer from, and their weights.
+
+        ModelError if the model is another one, or an ensemble without Hopular.
+        """
+        members = getattr(self.model, "estimators_", None) if self.facts.method == "ensemble" else [self.model]
+        names = [name for name, _ in self.facts.members]
+        if "hopular" not in names:
+            raise ModelError(
+                f"there are no training rows behind an answer of {self.facts.title}: only Hopular reads its answers "
+                "from them. Fit with --methods hopular to have it"
+            )
+        hopular = (members or [])[names.index("hopular")]
+        rows = np.load(self.folder / ROWS_FILE, allow_pickle=False)
+        places, weights = hopular.retrieve(self.read(frame)[0], k=min(k, len(hopular.train_index_)))
+        return rows[places], weights
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write the model with report, results and command; an earlier model there is replaced, whole or not at all."""
+        target = Path(folder)
+        check_target(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+        try:
+            self._write(part)
+            if target.exists():
+                old = part.with_name(f"{part.name}-old")
+                os.replace(target, old)
+                os.replace(part, target)
+                shutil.rmtree(old)
+            else:
+                os.replace(part, target)
+        except BaseException:
+            shutil.rmtree(part, ignore_errors=True)
+            raise
+        return target
+
+    def _write(self, folder: Path) -> None:
+        from hopular.report.page import write_report
+
+        os.chmod(folder, 0o755)  # a temporary folder is for its owner alone
+        shutil.copytree(self.folder / MODEL_FOLDER, folder / MODEL_FOLDER)
+        if (self.folder / ROWS_FILE).is_file():
+            shutil.copy2(self.folder / ROWS_FILE, folder / ROWS_FILE)
+        self.results.save(folder / RESULTS_FOLDER)
+        write_report(self.results, folder / REPORT_FILE)
+        (folder / COMMAND_FILE).write_text(f"{self.facts.command}\n", encoding="utf-8")
+        note = {
+            "format": FORMAT,
+            "facts": asdict(self.facts),
+            "schema": self.schema.to_json(),
+            "leaderboard": json.loads(self.leaderboard.to_json(orient="records")),
+            "left_out": dict(self.left_out),
+        }
+        (folder / NOTE_FILE).write_text(json.dumps(note, indent=1, ensure_ascii=False), encoding="utf-8")
+
+
+def load_fitted(folder: str | os.PathLike[str]) -> Fitted:
+    """Read what `Fitted.save` wrote; ModelError if it is damaged, of another version, or something else."""
+    path = Path(folder)
+    note = _read_note(path)
+    try:
+        facts = {**note["facts"], "members": tuple((str(name), float(share)) for name, share in note["facts"]["members"])}
+        return Fitted(
+            schema=Schema.from_json(note["schema"]),
+            facts=Facts(**facts),
+            leaderboard=pd.DataFrame(note["leaderboard"]),
+            results=Results.load(path / RESULTS_FOLDER),
+            left_out=note["left_out"],
+            folder=path,
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ModelError(f"the model in {str(path)!r} is damaged ({error}): fit it again") from error
+
+
+def check_target(folder: Path) -> None:
+    """Refuse to write over anything but an earlier model, or an empty folder."""
+    if folder.is_file():
+        raise ModelError(f"{str(folder)!r} is a file: name a folder for the model")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / NOTE_FILE).is_file():
+        raise ModelError(f"{str(folder)!r} holds other files than a model of hopular: name another folder")
+
+
+def _read_note(folder: Path) -> dict[str, Any]:
+    file = folder / NOTE_FILE
+    if not folder.is_dir():
+        raise ModelError(f"there is no folder {str(folder)!r}: make a model with hopular fit FILE --target COLUMN")
+    if not file.is_file():
+        raise ModelError(f"{str(folder)!r} is no model of hopular fit: it has no {NOTE_FILE}")
+    try:
+        note: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        found = note["format"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ModelError(f"{str(file)!r} is damaged ({error}): fit the model again") from error
+    if found != FORMAT:
+        raise ModelError(
+            f"the model in {str(folder)!r} has format {found!r}, and this version of hopular reads {FORMAT}: "
+            "fit it again, or use the version that made it"
+        )
+    return note

@@ -1,0 +1,179 @@
+"""What came of a race: the leaderboard, and the results that a report is made of."""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import psutil
+
+from hopular import __version__
+from hopular.automl.candidate import Array, Candidate
+from hopular.automl.choice import Choice
+from hopular.data.audit import Finding
+from hopular.data.dataset import Dataset
+from hopular.data.splits import Split
+from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate, get_metric
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.evaluation.verdict import title
+from hopular.search.record import Record
+
+DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
+
+
+def make_results(
+    dataset: Dataset,
+    split: Split,
+    findings: Sequence[Finding],
+    candidates: Sequence[Candidate],
+    ensemble: Choice | None,
+    classes: list[str] | None,
+    settings: dict[str, Any],
+    command: str,
+) -> Results:
+    """Scores of every method's best model on the test rows, trained on the training rows alone."""
+    truth = dataset.y.iloc[split.test].to_numpy()
+    units, rows = [], []
+    for candidate in candidates:
+        units.append(_unit(dataset.name, split.id, candidate))
+        if (best := candidate.best) is not None:
+            cost = (best.fit_seconds, best.predict_seconds, best.peak_memory)
+            answer = candidate.test_predictions(best)
+            rows += _scores(dataset, split.id, candidate.name, best.seed, truth, answer, classes, cost)
+    if ensemble is not None:
+        members = [member.record for member in ensemble.members]
+        units.append(_ensemble_unit(dataset, split.id, ensemble))
+        rows += _scores(
+            dataset, split.id, "ensemble", settings["seed"], truth, ensemble.test_predictions(), classes, _cost(members)
+        )
+    return Results(
+        id=f"fit of {dataset.name}",
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        scores=pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
+        datasets=(_facts(dataset, findings),),
+        units=tuple(units),
+        settings=settings,
+        provenance=_provenance(settings["seed"]),
+        command=command,
+    )
+
+
+def make_leaderboard(results: Results, chosen: str) -> pd.DataFrame:
+    """A row per method, the best on the validation rows first: both scores, seconds of the fit, settings tried.
+
+    Methods that failed are at the end, with the reason.
+    """
+    metric = get_metric(PRIMARY[results.datasets[0].task])
+    scores = results.scores[results.scores["metric"] == metric.name].set_index("method")
+    losses = results.settings["losses"]
+    rows = []
+    for unit in results.units:
+        done = unit.state == "complete"
+        rows.append(
+            {
+                "method": unit.method,
+                "title": title(unit.method),
+                "metric": metric.name,
+                "validation": abs(unit.valid_score) if unit.valid_score is not None else None,
+                "test": float(scores["value"][unit.method]) if done else None,
+                "seconds": float(scores["seconds"][unit.method]) if done else None,
+                "trials": sum(unit.trials.values()),
+                "is_chosen": unit.method == chosen,
+                "reason": unit.reason,
+            }
+        )
+
+    def rank(row: dict[str, Any]) -> tuple[float, float]:
+        if row["validation"] is None:
+            return float("inf"), 0.0
+        return (-1 if metric.higher_is_better else 1) * row["validation"], losses.get(row["method"], 0.0)
+
+    return pd.DataFrame(sorted(rows, key=rank))
+
+
+def _scores(
+    dataset: Dataset,
+    split: str,
+    method: str,
+    seed: int,
+    truth: Array,
+    answer: Array,
+    classes: list[str] | None,
+    cost: tuple[float, float, int],
+) -> list[dict[str, Any]]:
+    primary = PRIMARY[dataset.task]
+    rounds = max(100, min(1000, DRAWS // len(truth)))
+    low, high = bootstrap(dataset.task, truth, answer, classes, primary, rounds=rounds)
+    common = {"dataset": dataset.name, "method": method, "split": split, "seed": seed}
+    costs = dict(zip(("seconds", "predict_seconds", "memory"), map(float, cost), strict=True))
+    nan = float("nan")
+    return [
+        {
+            **common,
+            "metric": metric,
+            "value": value,
+            "low": low if metric == primary else nan,
+            "high": high if metric == primary else nan,
+            **costs,
+        }
+        for metric, value in evaluate(dataset.task, truth, answer, classes).items()
+    ]
+
+
+def _cost(records: Sequence[Record]) -> tuple[float, float, int]:
+    """What an ensemble of models costs: their seconds together, and the largest memory."""
+    seconds = sum(record.fit_seconds for record in records), sum(record.predict_seconds for record in records)
+    return *seconds, max(record.peak_memory for record in records)
+
+
+def _unit(dataset: str, split: str, candidate: Candidate) -> Unit:
+    best, records = candidate.best, candidate.records
+    trials = dict(Counter(record.state for record in records))
+    if best is None:
+        failure = next((f"{record.kind}: {record.message}" for record in records if record.kind), "there was no time")
+        return Unit(dataset, split, candidate.name, "failed", failure, trials=trials, search_seconds=candidate.seconds)
+    return Unit(
+        dataset,
+        split,
+        candidate.name,
+        "complete",
+        params=best.params,
+        valid_score=best.score,
+        trials=trials,
+        search_seconds=candidate.seconds,
+    )
+
+
+def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> Unit:
+    members = [[member.candidate.name, member.record.params, round(member.weight, 4)] for member in ensemble.members]
+    score = -ensemble.metrics["mse"] if dataset.task == "regression" else ensemble.metrics["accuracy"]
+    return Unit(dataset.name, split, "ensemble", "complete", params={"members": members}, valid_score=score)
+
+
+def _facts(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
+    kinds = list(dataset.kinds.values())
+    return DatasetFacts(
+        name=dataset.name,
+        task=dataset.task,
+        rows=len(dataset),
+        features=len(kinds),
+        categorical=kinds.count("categorical"),
+        classes=len(dataset.classes),
+        missing=float(dataset.X.isna().to_numpy().mean()),
+        source=dataset.source,
+        fingerprint=dataset.fingerprint,
+        findings=tuple((finding.severity, finding.check, finding.sentence) for finding in findings),
+    )
+
+
+def _provenance(seed: int) -> dict[str, str]:
+    memory = psutil.virtual_memory().total / 2**30
+    return {
+        "versions": f"hopular {__version__}, Python {platform.python_version()}",
+        "machine": f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, {memory:.0f} GB",
+        "seed": str(seed),
+    }

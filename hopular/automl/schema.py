@@ -1,0 +1,141 @@
+"""Schema: how a model's columns were read, so that new rows are read in the same way.
+
+A column that the model knows must be there. What it cannot know is treated as missing: categories it has never seen,
+and dates in another form than those it was trained with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from hopular.data.dataset import Dataset, Task
+from hopular.data.errors import DataError, nearest
+from hopular.data.kinds import convert
+
+DATES = re.compile(r"text read as dates \((?P<form>[^)]*)\)(, unreadable values are missing)?: (?P<names>.*)")
+CODES = re.compile(r"\d+ values are missing by the codes (?P<codes>.*)")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A feature: what it holds, and the categories or the form of dates that the model was trained with."""
+
+    name: str
+    kind: Literal["continuous", "categorical", "date"]
+    categories: tuple[str, ...] = ()
+    form: str = ""  # of dates written as text
+
+
+@dataclass(frozen=True)
+class Schema:
+    """All that is needed to read a table as the training table was read."""
+
+    columns: tuple[Column, ...]
+    target: str
+    task: Task
+    classes: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()  # further codes for missing values, in all columns
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: Mapping[str, Any]) -> Schema:
+        columns = tuple(Column(**{**column, "categories": tuple(column["categories"])}) for column in values["columns"])
+        texts = {name: tuple(values[name]) for name in ("classes", "missing")}
+        return Schema(columns=columns, target=values["target"], task=values["task"], **texts)
+
+
+def learn_schema(dataset: Dataset) -> Schema:
+    """The schema of a dataset. The form of its dates and its codes for missing values are told by its notes."""
+    forms: dict[str, str] = {}
+    for found in filter(None, map(DATES.fullmatch, dataset.notes)):
+        forms |= dict.fromkeys(found["names"].split(", "), found["form"])
+    codes = [code for found in filter(None, map(CODES.fullmatch, dataset.notes)) for code in found["codes"].split(", ")]
+    columns = []
+    for name, kind in dataset.kinds.items():
+        if kind == "categorical":
+            columns.append(Column(name, kind, tuple(dataset.X[name].cat.categories)))
+        else:
+            columns.append(Column(name, "date", form=forms[name]) if name in forms else Column(name, kind))
+    return Schema(tuple(columns), str(dataset.y.name), dataset.task, tuple(dataset.classes), tuple(codes))
+
+
+def read_features(schema: Schema, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
+    """The features of new rows as the model takes them, and notes on what was ignored or counts as missing."""
+    frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    names = [column.name for column in schema.columns]
+    lacking = [name for name in names if name not in frame.columns]
+    if lacking:
+        others = [str(name) for name in frame.columns if name not in names]
+        hint = nearest(lacking[0], others)
+        raise DataError(f"the model needs {_listed(lacking)}, not among the columns of the new rows.{hint}")
+    notes = []
+    extra = [name for name in frame.columns if name not in names and name != schema.target]
+    if extra:
+        notes.append(f"ignored, as the model does not use it: {_listed(extra)}")
+    features = {column.name: _read(column, _without(frame[column.name], schema.missing), notes) for column in schema.columns}
+    return pd.DataFrame(features, index=frame.index), notes
+
+
+def _read(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
+    if column.kind == "categorical":
+        return _read_categories(column, values, notes)
+    if values.isna().all():
+        return pd.Series(np.nan, index=values.index, dtype=np.float64)
+    if column.form and pd.api.types.infer_dtype(values, skipna=True) == "string":
+        return _read_dates(column, values, notes)
+    if column.kind == "date":
+        return _converted(column, values, "date")
+    try:
+        return _converted(column, values, "continuous")
+    except DataError as error:
+        try:
+            return _converted(column, values, "date")  # as text now, and as dates proper when the model was trained
+        except DataError:
+            raise error from None
+
+
+def _read_categories(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
+    found = values if values.isna().all() else _converted(column, values, "categorical")
+    known = found.astype("str").where(found.notna() & found.isin(column.categories))
+    unseen = found[found.notna() & known.isna()]
+    if len(unseen):
+        rows = f"{len(unseen)} value{'s' if len(unseen) > 1 else ''}"
+        notes.append(f"{column.name}: {rows} new to the model count as missing: {_listed(list(unseen.unique()))}")
+    return known.astype(pd.CategoricalDtype(list(column.categories)))
+
+
+def _read_dates(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
+    """Dates as text, in the form they had in training: what a single new date means must not depend on the others."""
+    moments = pd.to_datetime(values, format=column.form, utc=True, errors="coerce").dt.tz_localize(None)
+    unread = values[values.notna() & moments.isna()]
+    if len(unread):
+        rows = f"{len(unread)} value{'s' if len(unread) > 1 else ''}"
+        notes.append(f"{column.name}: {rows} not written as {column.form} count as missing: {_listed(list(unread.unique()))}")
+    seconds = (moments.to_numpy() - np.datetime64(0, "s")) / np.timedelta64(1, "s")
+    return pd.Series(seconds, index=values.index, dtype=np.float64)
+
+
+def _converted(column: Column, values: pd.Series[Any], kind: str) -> pd.Series[Any]:
+    return convert(values.to_frame(), {column.name: kind})[0][column.name]
+
+
+def _without(values: pd.Series[Any], codes: tuple[str, ...]) -> pd.Series[Any]:
+    """The column with NaN for codes of missing values: a number in any notation, or text."""
+    if not codes:
+        return values
+    text = values.astype("str").str.strip()
+    numbers = set(pd.to_numeric(pd.Series(list(codes), dtype=object), errors="coerce").dropna())
+    coded = text.isin(codes) | pd.to_numeric(text, errors="coerce").isin(numbers)
+    return values.mask(coded) if coded.any() else values
+
+
+def _listed(names: list[str], limit: int = 8) -> str:
+    return ", ".join(map(str, names[:limit])) + (f" and {len(names) - limit} more" if len(names) > limit else "")
