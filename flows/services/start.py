@@ -24,6 +24,7 @@ from flows.services.stop import is_running, stop
 from hopular import settings
 
 GPU_LIMIT = "gpu"  # the global concurrency limit whose slots GPU tasks hold
+BUSY_SECONDS = 30.0  # for which a server that has just started may be busy with itself
 PATIENCE = 180.0  # seconds; a new database on a busy machine takes 60
 
 
@@ -157,11 +158,11 @@ def deploy(state: State, project: Path) -> None:
 def _set_gpu_limit(state: State) -> None:
     url, limit = f"{state.api_url}/v2/concurrency_limits/", gpu_count()
     try:
-        ask(f"{url}{GPU_LIMIT}", {"limit": limit, "active": True}, method="PATCH")
+        ask(f"{url}{GPU_LIMIT}", {"limit": limit, "active": True}, method="PATCH", seconds=BUSY_SECONDS)
     except HTTPError as error:
         if error.code != 404:
             raise
-        ask(url, {"name": GPU_LIMIT, "limit": limit, "active": True})
+        ask(url, {"name": GPU_LIMIT, "limit": limit, "active": True}, seconds=BUSY_SECONDS)
 
 
 def gpu_count() -> int:

@@ -1,12 +1,12 @@
 """AutoML on one table: everything suitable is tried within the time, the best is kept, and new rows are predicted.
 
-    from hopular.automl import fit_table, load_fitted
-    from hopular.data import load
+from hopular.automl import fit_table, load_fitted
+from hopular.data import load
 
-    fitted = fit_table(load("houses.csv", target="price"), seconds=60)
-    print(fitted.leaderboard)
-    fitted.save("houses-model")
-    load_fitted("houses-model").predict(new_rows)
+fitted = fit_table(load("houses.csv", target="price"), seconds=60)
+print(fitted.leaderboard)
+fitted.save("houses-model")
+load_fitted("houses-model").predict(new_rows)
 """
 
 from __future__ import annotations

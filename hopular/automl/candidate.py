@@ -22,13 +22,12 @@ from hopular.methods import get_method
 from hopular.methods.saved import CLASS_FILE
 from hopular.search.job import Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Record, best_of
+from hopular.search.record import Record
 from hopular.search.space import Proposal, Proposer
 from hopular.search.storage import STATES
 
 KEPT = 3  # models of each method that are kept for the ensemble
 HOPELESS = 2  # failures without a success before a method is given up
-FAMILIES = {"floor": "classical", "classical": "classical", "deep": "deep"}  # groups that share libraries
 Array = np.ndarray[Any, Any]
 
 
@@ -62,13 +61,8 @@ class Candidate:
         return self.method.name
 
     @property
-    def family(self) -> str:
-        """Methods of one family share their processes, since the same imports take seconds."""
-        return FAMILIES.get(self.method.group, self.name)
-
-    @property
     def best(self) -> Record | None:
-        return best_of(self.records)
+        return next(iter(_first(self.records, 1)), None)
 
     @property
     def is_over(self) -> bool:
@@ -139,7 +133,7 @@ class Candidate:
         self._proposer.forget(setting.proposal)
         trial = create_trial(
             state=STATES[record.state],
-            value=record.score if record.state == "complete" else None,
+            value=-loss_of(record) if record.state == "complete" else None,
             params=setting.proposal.params,
             distributions=setting.proposal.distributions,
         )
@@ -152,10 +146,12 @@ class Candidate:
             (self.folder / f"{record}.npy").unlink(missing_ok=True)
 
 
+def loss_of(record: Record) -> float:
+    """What decides: log loss or mean squared error on the validation rows. On few rows it tells more than accuracy."""
+    return record.metrics["log_loss"] if "log_loss" in record.metrics else record.metrics["mse"]
+
+
 def _first(records: list[Record], count: int) -> list[Record]:
     """The best trials, the best one first."""
-    rest, first = list(records), []
-    while len(first) < count and (best := best_of(rest)) is not None:
-        rest.remove(best)
-        first.append(best)
-    return first
+    complete = [record for record in records if record.state == "complete"]
+    return sorted(complete, key=lambda record: (loss_of(record), record.slot))[:count]

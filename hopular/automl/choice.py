@@ -26,6 +26,7 @@ from hopular.search.problem import Problem
 from hopular.search.record import Record
 from hopular.search.refit import MAX_MEMBERS
 
+MAX_ROWS = 20_000  # of validation that decide on weights; of more, every second, third, ... row
 METRICS = {"classification": ("accuracy", "log_loss"), "regression": ("mse", "mae")}
 
 
@@ -48,26 +49,24 @@ class Choice:
     metrics: Mapping[str, float]  # on the validation rows
 
     @property
-    def rank(self) -> tuple[float, float]:
-        """Lower is better: the score that decides, then the loss."""
-        if "accuracy" in self.metrics:
-            return -self.metrics["accuracy"], self.metrics["log_loss"]
-        return self.metrics["mse"], 0.0
+    def loss(self) -> float:
+        """What decides, see `loss_of`."""
+        return self.metrics["log_loss"] if "log_loss" in self.metrics else self.metrics["mse"]
 
     def test_predictions(self) -> Array:
         """The answer for the test rows, from what the members said when they were trained."""
         return _mean([(m.weight, m.candidate.test_predictions(m.record)) for m in self.members])
 
 
-def choose(candidates: Sequence[Candidate], problem: Problem) -> Choice | None:
-    """The best on the validation rows; None if there is no model yet."""
+def rank_choices(candidates: Sequence[Candidate], problem: Problem) -> list[Choice]:
+    """The best model of each method and their ensemble, the best on the validation rows first."""
     singles = [
         Choice(one.name, (Member(one, one.kept[0], 1.0, one.model(one.kept[0])),), one.kept[0].metrics)
         for one in candidates
         if one.kept
     ]
     ensemble = make_ensemble(candidates, problem)
-    return min([*singles, *([ensemble] if ensemble else [])], key=lambda choice: choice.rank, default=None)
+    return sorted([*singles, *([ensemble] if ensemble else [])], key=lambda choice: choice.loss)
 
 
 def make_ensemble(candidates: Sequence[Candidate], problem: Problem) -> Choice | None:
@@ -76,7 +75,8 @@ def make_ensemble(candidates: Sequence[Candidate], problem: Problem) -> Choice |
     if len(found) < 2:
         return None
     answers = [np.load(one.folder / f"{record.slot}.npy", allow_pickle=False) for one, record in found]
-    weights = greedy_weights([answer.astype(np.float64) for answer in answers], _loss(problem))
+    step = -(-len(problem.y_valid) // MAX_ROWS)
+    weights = greedy_weights([answer[::step].astype(np.float64) for answer in answers], _loss(problem, step))
     order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
     if len(order) < 2:
         return None
@@ -98,11 +98,11 @@ def classes_of(problem: Problem) -> list[str] | None:
     return [str(label) for label in np.unique(np.asarray(problem.y_train))]
 
 
-def _loss(problem: Problem) -> Any:
+def _loss(problem: Problem, step: int) -> Any:
     if problem.task == "regression":
-        return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64))
+        return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64)[::step])
     places = {label: place for place, label in enumerate(classes_of(problem) or [])}
-    return log_loss_of(np.array([places.get(str(label), -1) for label in problem.y_valid]))
+    return log_loss_of(np.array([places.get(str(label), -1) for label in problem.y_valid[::step]]))
 
 
 def _mean(weighted: Sequence[tuple[float, Array]]) -> Array:

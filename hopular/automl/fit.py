@@ -2,44 +2,72 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from hopular import settings
 from hopular.automl.candidate import Candidate
-from hopular.automl.choice import Choice, choose, classes_of, make_ensemble, write_model
+from hopular.automl.choice import Choice, classes_of, rank_choices, write_model
 from hopular.automl.fitted import MODEL_FOLDER, ROWS_FILE, Facts, Fitted
+from hopular.automl.news import News
 from hopular.automl.outcome import make_leaderboard, make_results
 from hopular.automl.portfolio import choose_methods
-from hopular.automl.race import News, Race
+from hopular.automl.race import Race
 from hopular.automl.refit import Rows, expected_seconds, refit, refit_rows
 from hopular.automl.schema import learn_schema
+from hopular.automl.work import FitError, working_folder
 from hopular.data.audit import Finding, audit
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
-from hopular.evaluation.metrics import PRIMARY, evaluate
+from hopular.evaluation.metrics import evaluate
 from hopular.search.problem import Problem, make_problem
 from hopular.search.warm import keep_warm
 
-VERSION = 1  # of the race; another one does not go on with earlier trials
-FINISH = (5.0, 1 / 6)  # seconds for scores, model and report after the race, and at most this share of all
+FINISH, FINISH_SHARE = 5.0, 1 / 6  # seconds for scores, model and report after the race, at most this share of all
 REFIT_SHARE = 0.25  # of the time: a refit that needs more is not begun
-NO_MODEL = 30.0  # seconds that a race without any model may go on beyond its time
+NO_MODEL = 30.0  # seconds that a race without any model goes on beyond its time
 LOOK = 0.25  # seconds between looks at the clock
-WARM = 4  # idle processes beside those at work: one for each family of methods
+MARGIN = 0.5  # seconds to spare at which a race is ended for the refit
 
 
-class FitError(RuntimeError):
-    """No model came out; the message says what to do."""
+@dataclass(frozen=True)
+class _Clock:
+    start: float
+    seconds: float
+
+    @property
+    def end(self) -> float:
+        """When the race and the refit must be over."""
+        return self.start + self.seconds - min(FINISH, FINISH_SHARE * self.seconds)
+
+    @property
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The table with one division of its rows: test rows decide nothing, so that the leaderboard is honest."""
+
+    dataset: Dataset
+    split: Split
+    problem: Problem
+
+    @property
+    def growth(self) -> float:
+        """How many times as many rows a refit has."""
+        return len(self.dataset) / len(self.split.train)
+
+    @property
+    def is_refittable(self) -> bool:
+        """Whether all classes are among the training rows, so that models of other rows agree on the classes."""
+        return self.dataset.task == "regression" or set(classes_of(self.problem) or []) == set(self.dataset.classes)
 
 
 def fit_table(
@@ -54,59 +82,106 @@ def fit_table(
 ) -> Fitted:
     """Find the best model for a table within `seconds`: all suitable methods, or those named, and their ensemble.
 
-    A test part is set aside first, so the leaderboard is honest: test rows decide nothing. The final model is fitted
-    again on all rows if there is time. Interrupted, the same call goes on with what was tried. `file_rows` says where
-    the dataset's rows are in their file, if that is not their order.
+    A test part is set aside first and only scored at the end. The final model is fitted again on all rows if there is
+    time. Interrupted, the same call goes on with what was tried. `file_rows` says where the rows of the dataset are in
+    their file, if that is not their order; `on_news` is told what happens, from several threads.
     """
     if not seconds > 0:
         raise ValueError(f"seconds is {seconds!r}: use a number above 0")
     clock = _Clock(time.monotonic(), seconds)
     names, left_out = choose_methods(dataset.task, methods)
     split = hold_out(dataset)
-    problem = make_problem(dataset, split)
-    with _working_folder(problem, seed) as work:
-        candidates = [Candidate(name, problem, seed, work / name) for name in names]
-        race = Race(candidates, problem, dataset.X.iloc[split.test].reset_index(drop=True), clock.end, on_news)
-        growth = len(dataset) / len(split.train)
-        with keep_warm(race.workers + WARM):
-            with race.run() as threads:
-                findings = audit(dataset, [split])
-                on_news(News("audit", findings=tuple(findings)))
-                _wait(race, threads, problem, growth, clock)
-            choice = choose(candidates, problem)
-            if choice is None:
-                raise FitError(_why_none(candidates, seconds))
-            final = None
-            if expected_seconds(choice, growth, race.workers) <= clock.end - time.monotonic():
-                on_news(News("refit", choice.method))
-                final = refit(choice, dataset, split, work / "refit", clock.end, race.workers, race.threads)
+    table = _Table(dataset, split, make_problem(dataset, split))
+    with working_folder(table.problem, seed) as work:
+        candidates = [Candidate(name, table.problem, seed, work / name) for name in names]
+        on_news(News("plan", methods=tuple(names), trials=sum(len(candidate.records) for candidate in candidates)))
+        findings, choices, final = _race(table, candidates, clock, work / "refit", on_news)
         on_news(News("write"))
-        ensemble = make_ensemble(candidates, problem)
-        classes = classes_of(problem)
-        told = {"seconds": seconds, "seed": seed, "methods": names, "losses": _losses(candidates, ensemble)}
-        results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command)
+        choice, ensemble = choices[0], next((one for one in choices if one.method == "ensemble"), None)
         keeper = tempfile.TemporaryDirectory(prefix="hopular-")
         folder = Path(keeper.name)
-        write_model(final or choice, problem if final is None else _whole(problem, dataset), folder / MODEL_FOLDER)
-        rows = _rows_of_hopular(choice, split, is_refit=final is not None)
-        if rows is not None:
-            np.save(folder / ROWS_FILE, rows if file_rows is None else file_rows[rows])
-        truth = dataset.y.iloc[split.test].to_numpy()
-        facts = Facts(
-            method=choice.method,
-            members=tuple((member.candidate.name, member.weight) for member in choice.members),
-            trained_on="training rows" if final is None else "all rows",
-            rows=len(split.train) if final is None else len(dataset),
-            dataset=dataset.name,
-            fingerprint=dataset.fingerprint,
-            seed=seed,
-            metrics={
-                "validation": dict(choice.metrics),
-                "test": evaluate(dataset.task, truth, choice.test_predictions(), classes),
-            },
-            seconds=time.monotonic() - clock.start,
-            command=command,
-        )
-        board = make_leaderboard(results, choice.method)
-        fitted = Fitted(learn_schema(dataset), facts, board, results, left_out, folder, keeper)
-    return fitted
+        write_model(final or choice, table.problem, folder / MODEL_FOLDER)
+        _write_rows(choice, split, final is not None, file_rows, folder / ROWS_FILE)
+        told = {"seconds": seconds, "seed": seed, "methods": names}
+        classes = classes_of(table.problem)
+        results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command)
+        board = make_leaderboard(results, {one.method: one.loss for one in choices}, choice.method)
+        facts = _facts(table, choice, final is not None, seed, time.monotonic() - clock.start, command)
+        return Fitted(learn_schema(dataset), facts, board, results, left_out, folder, keeper)
+
+
+def hold_out(dataset: Dataset) -> Split:
+    """One division of the rows: the first of the dataset's own if it has some, else a test part is drawn."""
+    protocol = dataset.protocol
+    return make_splits(dataset, protocol if protocol.scheme == "fixed" else replace(protocol, scheme="holdout"))[0]
+
+
+def _race(
+    table: _Table, candidates: list[Candidate], clock: _Clock, folder: Path, on_news: Callable[[News], None]
+) -> tuple[list[Finding], list[Choice], Choice | None]:
+    """Race, choose and refit: what the audit found, all choices, and the first of them refitted if there was time."""
+    X_test = table.dataset.X.iloc[table.split.test].reset_index(drop=True)
+    race = Race(candidates, table.problem, X_test, clock.end, on_news)
+    with keep_warm(race.workers):
+        with race.run() as threads:
+            findings = audit(table.dataset, [table.split])
+            on_news(News("audit", findings=tuple(findings)))
+            import_module("hopular.report.page")  # while there is time
+            _wait(race, threads, table, clock)
+        choices = rank_choices(candidates, table.problem)
+        if not choices:
+            raise FitError(_why_none(candidates, clock.seconds))
+        final = None
+        if table.is_refittable and expected_seconds(choices[0], table.growth, race.workers) <= clock.left:
+            on_news(News("refit", choices[0].method))
+            final = refit(choices[0], table.dataset, table.split, folder, clock.end, race.workers, race.threads)
+    return findings, choices, final
+
+
+def _wait(race: Race, threads: list[threading.Thread], table: _Table, clock: _Clock) -> None:
+    """Wait for the end of the race; end it earlier when the time left is what a refit of the best so far needs."""
+    pause = LOOK
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(pause / len(threads))
+        if clock.left < -NO_MODEL:
+            race.stop()
+        if table.is_refittable and 0 < clock.left <= REFIT_SHARE * clock.seconds:
+            began = time.monotonic()
+            with race.lock:
+                choices = rank_choices(race.candidates, table.problem)
+            pause = max(LOOK, 5 * (time.monotonic() - began))
+            spare = clock.left - expected_seconds(choices[0], table.growth, race.workers) if choices else -1.0
+            if 0 <= spare <= pause + MARGIN:
+                race.stop()
+
+
+def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:
+    failures = [f"{one.method.title}: {record.message}" for one in candidates for record in one.records]
+    if failures:
+        return f"no method could be fitted. {'; '.join(failures[:3])}"
+    return f"no method was done within {seconds:.0f} seconds: give it more time, or quicker methods"
+
+
+def _write_rows(choice: Choice, split: Split, is_refit: bool, file_rows: Rows | None, path: Path) -> None:
+    """Which rows of the table Hopular has stored, if it is part of the model: it tells them for each answer."""
+    if any(member.candidate.name == "hopular" for member in choice.members):
+        rows = refit_rows("deep", split) if is_refit else split.train
+        np.save(path, rows if file_rows is None else file_rows[rows])
+
+
+def _facts(table: _Table, choice: Choice, is_refit: bool, seed: int, seconds: float, command: str) -> Facts:
+    truth = table.dataset.y.iloc[table.split.test].to_numpy()
+    test = evaluate(table.dataset.task, truth, choice.test_predictions(), classes_of(table.problem))
+    return Facts(
+        method=choice.method,
+        members=tuple((member.candidate.name, member.weight) for member in choice.members),
+        trained_on="all rows" if is_refit else "training rows",
+        rows=len(table.dataset) if is_refit else len(table.split.train),
+        dataset=table.dataset.name,
+        fingerprint=table.dataset.fingerprint,
+        seed=seed,
+        metrics={"validation": dict(choice.metrics), "test": test},
+        seconds=seconds,
+        command=command,
+    )

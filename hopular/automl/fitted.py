@@ -156,10 +156,10 @@ def load_fitted(folder: str | os.PathLike[str]) -> Fitted:
     path = Path(folder)
     note = _read_note(path)
     try:
-        facts = {**note["facts"], "members": tuple((str(name), float(share)) for name, share in note["facts"]["members"])}
+        members = tuple((str(name), float(share)) for name, share in note["facts"]["members"])
         return Fitted(
             schema=Schema.from_json(note["schema"]),
-            facts=Facts(**facts),
+            facts=Facts(**{**note["facts"], "members": members}),
             leaderboard=pd.DataFrame(note["leaderboard"]),
             results=Results.load(path / RESULTS_FOLDER),
             left_out=note["left_out"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,7 +17,7 @@ from hopular.automl.choice import Choice
 from hopular.data.audit import Finding
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate, get_metric
+from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
 from hopular.evaluation.verdict import title
 from hopular.search.record import Record
@@ -62,37 +62,32 @@ def make_results(
     )
 
 
-def make_leaderboard(results: Results, chosen: str) -> pd.DataFrame:
-    """A row per method, the best on the validation rows first: both scores, seconds of the fit, settings tried.
+def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str) -> pd.DataFrame:
+    """A row per method, the lowest of `losses` on the validation rows first; those that failed last, with the reason.
 
-    Methods that failed are at the end, with the reason.
+    `validation` and `test` are in the primary metric, `seconds` is the fit, `trials` counts the settings tried.
     """
-    metric = get_metric(PRIMARY[results.datasets[0].task])
-    scores = results.scores[results.scores["metric"] == metric.name].set_index("method")
-    losses = results.settings["losses"]
-    rows = []
+    metric = PRIMARY[results.datasets[0].task]
+    scores = results.scores[results.scores["metric"] == metric].set_index("method")
+    rows: list[dict[str, Any]] = []
     for unit in results.units:
-        done = unit.state == "complete"
+        is_done = unit.valid_score is not None
         rows.append(
             {
                 "method": unit.method,
                 "title": title(unit.method),
-                "metric": metric.name,
-                "validation": abs(unit.valid_score) if unit.valid_score is not None else None,
-                "test": float(scores["value"][unit.method]) if done else None,
-                "seconds": float(scores["seconds"][unit.method]) if done else None,
+                "metric": metric,
+                "loss": losses.get(unit.method),
+                "validation": abs(unit.valid_score or 0.0) if is_done else None,
+                "test": float(scores["value"][unit.method]) if is_done else None,
+                "seconds": float(scores["seconds"][unit.method]) if is_done else None,
                 "trials": sum(unit.trials.values()),
                 "is_chosen": unit.method == chosen,
                 "reason": unit.reason,
             }
         )
-
-    def rank(row: dict[str, Any]) -> tuple[float, float]:
-        if row["validation"] is None:
-            return float("inf"), 0.0
-        return (-1 if metric.higher_is_better else 1) * row["validation"], losses.get(row["method"], 0.0)
-
-    return pd.DataFrame(sorted(rows, key=rank))
+    rows.sort(key=lambda row: float("inf") if row["loss"] is None else row["loss"])
+    return pd.DataFrame(rows)
 
 
 def _scores(
@@ -132,7 +127,7 @@ def _cost(records: Sequence[Record]) -> tuple[float, float, int]:
 
 def _unit(dataset: str, split: str, candidate: Candidate) -> Unit:
     best, records = candidate.best, candidate.records
-    trials = dict(Counter(record.state for record in records))
+    trials = dict(Counter[str](record.state for record in records))
     if best is None:
         failure = next((f"{record.kind}: {record.message}" for record in records if record.kind), "there was no time")
         return Unit(dataset, split, candidate.name, "failed", failure, trials=trials, search_seconds=candidate.seconds)

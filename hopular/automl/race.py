@@ -1,7 +1,8 @@
 """The race: every method is tried once, the cheap ones first; then time goes to the methods in proportion to promise.
 
 As many fits run side by side as there are cores, each in a process with one thread, which is the better use of cores on
-small tables: most fits are too short to be shared out. A fit still running when time is up is ended with its process.
+small tables: most fits are too short to be shared out. Any process fits any method, so that the seconds of imports are
+spent once. A fit still running when time is up is ended with its process.
 """
 
 from __future__ import annotations
@@ -12,22 +13,22 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import pandas as pd
 
-from hopular.automl.candidate import Candidate
+from hopular.automl.candidate import Candidate, loss_of
+from hopular.automl.news import News
 from hopular.methods import Run
 from hopular.search.engine import cores
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Record
 from hopular.search.warm import worker_for
 from hopular.search.worker import InfrastructureError
 
+POOL = "all methods"  # the name under which processes are kept warm
 MAX_WORKERS = 8  # processes side by side; on more cores each gets several threads
 SOFT = 0.9  # share of the time left after which a fit that can stop by itself does so
-GRACE = 2.0  # times its limit, after which a fit that cannot is ended with its process
+GRACE, GRACE_SECONDS = 2.0, 20.0  # times its limit, and at least so long: then a fit that cannot is ended
 FIRST_SHARE = 0.6  # of the time that the first round may take
 SHORTEST = 1.0  # seconds that any fit is given
 FADING = 0.75  # how much less time a method gets than the one ranked before it
@@ -36,14 +37,6 @@ POLL = 0.1  # seconds between looks for something to do
 
 class Stopped(Exception):  # noqa: N818
     """Time is up, or the caller wants no more."""
-
-
-@dataclass(frozen=True)
-class News:
-    """Something that happened to a method: a fit was started, or finished with a record."""
-
-    method: str
-    record: Record | None = None
 
 
 class Race:
@@ -61,7 +54,7 @@ class Race:
         self.workers = min(cores(), MAX_WORKERS)
         self.threads = max(1, cores() // self.workers)
         self._tell = on_news
-        self._lock, self._stopped = threading.Lock(), threading.Event()
+        self.lock, self._stopped = threading.Lock(), threading.Event()
         self._errors: list[BaseException] = []
 
     @contextmanager
@@ -92,7 +85,7 @@ class Race:
     def _work(self) -> None:
         try:
             while not self._is_over():
-                with self._lock:
+                with self.lock:
                     candidate = self._choose()
                     if candidate is not None:
                         candidate.is_running = True
@@ -126,15 +119,16 @@ class Race:
         shutil.rmtree(folder, ignore_errors=True)  # what an interrupted fit may have left
         run = Run(seed=setting.seed, threads=self.threads, max_seconds=seconds)
         job = Job(candidate.name, setting.params, run, X_test=self._X_test, folder=folder)
-        self._tell(News(candidate.name))
+        limit = max(GRACE * seconds, GRACE_SECONDS)
+        self._tell(News("start", candidate.name))
         try:
-            with worker_for(self._problem, candidate.family, self.threads) as worker:
-                outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat, max_seconds=GRACE * seconds)
+            with worker_for(self._problem, POOL, self.threads) as worker:
+                outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit)
         except InfrastructureError as error:  # no fault of the method, but no use for it either
             outcome = Outcome("failed", kind="crash", message=str(error))
-        with self._lock:
+        with self.lock:
             record = candidate.add(setting, outcome, seconds)
-        self._tell(News(candidate.name, record))
+        self._tell(News("done", candidate.name, record))
 
     # ---------------------------------------------------------------------------------------- who is next, how long
 
@@ -151,7 +145,7 @@ class Race:
 
     def _promise(self) -> dict[str, float]:
         """The share of the time that each method deserves by its best validation score so far."""
-        order = sorted(self.candidates, key=_rank)
+        order = sorted(self.candidates, key=_loss)
         return {candidate.name: FADING**place for place, candidate in enumerate(order)}
 
     def _limit(self, candidate: Candidate) -> float:
@@ -169,8 +163,5 @@ def _expected(candidate: Candidate) -> float:
     return statistics.median(record.fit_seconds + record.predict_seconds for record in candidate.records)
 
 
-def _rank(candidate: Candidate) -> tuple[float, float]:
-    best = candidate.best
-    if best is None or best.score is None:
-        return float("inf"), 0.0
-    return -best.score, best.metrics.get("log_loss", best.metrics.get("mse", 0.0))
+def _loss(candidate: Candidate) -> float:
+    return float("inf") if candidate.best is None else loss_of(candidate.best)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hopular.automl.choice import Choice, Member
-from hopular.automl.race import Stopped
+from hopular.automl.race import POOL, Stopped
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.methods import Run
@@ -59,7 +59,7 @@ def refit(
         rounds = {} if record.rounds is None else {"n_estimators": max(1, record.rounds)}
         job = Job(method.name, {**record.params, **rounds}, Run(record.seed, threads, max_seconds=record.max_seconds))
         try:
-            with worker_for(problems[method.group], member.candidate.family, threads) as worker:
+            with worker_for(problems[method.group], POOL, threads) as worker:
                 outcome = worker.run(replace(job, folder=target), report=lambda _percent, _score: False, beat=beat)
         except (Stopped, InfrastructureError):
             halted.set()

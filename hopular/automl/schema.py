@@ -80,7 +80,8 @@ def read_features(schema: Schema, frame: pd.DataFrame) -> tuple[pd.DataFrame, li
     extra = [name for name in frame.columns if name not in names and name != schema.target]
     if extra:
         notes.append(f"ignored, as the model does not use it: {_listed(extra)}")
-    features = {column.name: _read(column, _without(frame[column.name], schema.missing), notes) for column in schema.columns}
+    values = {column.name: _without(frame[column.name], schema.missing) for column in schema.columns}
+    features = {column.name: _read(column, values[column.name], notes) for column in schema.columns}
     return pd.DataFrame(features, index=frame.index), notes
 
 
@@ -107,8 +108,7 @@ def _read_categories(column: Column, values: pd.Series[Any], notes: list[str]) -
     known = found.astype("str").where(found.notna() & found.isin(column.categories))
     unseen = found[found.notna() & known.isna()]
     if len(unseen):
-        rows = f"{len(unseen)} value{'s' if len(unseen) > 1 else ''}"
-        notes.append(f"{column.name}: {rows} new to the model count as missing: {_listed(list(unseen.unique()))}")
+        notes.append(f"{column.name}: {_values(unseen)} missing, new to the model")
     return known.astype(pd.CategoricalDtype(list(column.categories)))
 
 
@@ -117,8 +117,7 @@ def _read_dates(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.
     moments = pd.to_datetime(values, format=column.form, utc=True, errors="coerce").dt.tz_localize(None)
     unread = values[values.notna() & moments.isna()]
     if len(unread):
-        rows = f"{len(unread)} value{'s' if len(unread) > 1 else ''}"
-        notes.append(f"{column.name}: {rows} not written as {column.form} count as missing: {_listed(list(unread.unique()))}")
+        notes.append(f"{column.name}: {_values(unread)} missing, not written as {column.form}")
     seconds = (moments.to_numpy() - np.datetime64(0, "s")) / np.timedelta64(1, "s")
     return pd.Series(seconds, index=values.index, dtype=np.float64)
 
@@ -135,6 +134,12 @@ def _without(values: pd.Series[Any], codes: tuple[str, ...]) -> pd.Series[Any]:
     numbers = set(pd.to_numeric(pd.Series(list(codes), dtype=object), errors="coerce").dropna())
     coded = text.isin(codes) | pd.to_numeric(text, errors="coerce").isin(numbers)
     return values.mask(coded) if coded.any() else values
+
+
+def _values(values: pd.Series[Any]) -> str:
+    """'2 values (red, blue) count as'."""
+    count = f"{len(values)} value{'' if len(values) == 1 else 's'}"
+    return f"{count} ({_listed(list(values.unique()))}) {'counts' if len(values) == 1 else 'count'} as"
 
 
 def _listed(names: list[str], limit: int = 8) -> str:

@@ -81,7 +81,7 @@ def show_mark(state: str, name: str, detail: str, width: int = 12) -> None:
         line.add_row(f"[{colour}]{mark}[/]", escape(name), escape(detail))
         screen.print(line)
     else:
-        print(f"{'' if state == 'fact' else state:<4}  {name:<{width}}  {detail}")
+        print(f"{'' if state == 'fact' else state:<4}  {name:<{width}}  {detail}", flush=True)
 
 
 @contextmanager
