@@ -18,6 +18,7 @@ from flows.progress import Event, tell
 from flows.publish import closing_words, rank, report
 from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
+from flows.scratch import own_scratch
 from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, train
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store
@@ -53,7 +54,7 @@ def run_plan(plan: Plan) -> dict[str, Any]:
     """The graph itself, within a flow."""
     stopping.begin()
     client, width = open_store(), width_of(plan) if plan.runner == "local" else None
-    with keep_warm(WARM), make_runner(plan) as runner:
+    with own_scratch(), keep_warm(WARM), make_runner(plan) as runner:
         try:
             datasets, failed = _fetch(runner, plan)
             benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import signal
+import threading
+import time
 
 from flows.services.environment import QUIET, prefect_home, reach
 from flows.services.health import ended
 from flows.services.state import read_state
 
-ALONE = {
-    "PREFECT_API_URL": "",  # whatever a profile says: a server for this run alone
+ALONE = {  # a server for this run alone
     "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_PLUGINS_ENABLED": "true",  # flows/plugin.py, which lets that server end with the run
 }
+OWNER = "HOPULAR_OWNER"  # the process that has a server for itself alone
 
 
 def settle() -> str:
@@ -32,5 +36,17 @@ def settle() -> str:
         os.environ.update(reach(state))
         os.environ.setdefault("MLFLOW_TRACKING_URI", state.mlflow_url)
         return state.prefect_url
-    os.environ.update(ALONE)
+    os.environ.update({**ALONE, OWNER: str(os.getpid())})
     return ""
+
+
+def end_with_owner() -> None:
+    """In the server of a run alone: end when the run's process is gone, however it went, so that no orphan is left."""
+    owner = int(os.environ[OWNER])
+
+    def watch() -> None:
+        while os.getppid() == owner:
+            time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="watch-owner", daemon=True).start()

@@ -17,7 +17,7 @@ from hopular.methods import get_method, methods
 from hopular.methods.method import Group
 from hopular.search.budget import Budget, preset
 
-DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "random_forest", "glm", "majority", "mean")
+DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "glm", "majority", "mean")
 Count = Annotated[int, Field(ge=1)]
 
 

@@ -1,9 +1,10 @@
 """A Prefect plugin: `prefect deployment run hopular-benchmark` works as it is typed, while the services are up.
 
 Prefect loads it at its import (entry point `prefect.plugins`) where `[plugins] enabled` is set, as it is in this
-project's prefect.toml. It does two things. The address of the server comes from services.json, so that no shell has to
+project's prefect.toml. It does three things. The address of the server comes from services.json, so no shell has to
 export it and any port will do; PREFECT_API_URL in the environment has precedence, and without services Prefect's own
-settings apply. And a deployment can be named without its flow, if only one flow has a deployment of that name.
+settings apply. A deployment can be named without its flow, if only one flow has a deployment of that name. And a server
+that Prefect starts for one run alone ends with that run, also if it is killed.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect.plugins import HookContext, SetupResult, register_hook
 
+from flows.local import OWNER, end_with_owner
 from flows.services.environment import reach
 from flows.services.state import read_state
 from flows.services.stop import is_running
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 def setup_environment(*, ctx: HookContext) -> SetupResult | None:
     """Called by Prefect at its import: accept bare names, and say where the server is."""
     accept_bare_names()
+    if "PREFECT__SERVER_EPHEMERAL" in os.environ and OWNER in os.environ:
+        end_with_owner()
     if "PREFECT_API_URL" in os.environ:
         return None
     state = read_state()

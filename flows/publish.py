@@ -76,14 +76,18 @@ def _failures(results: Results, failed: Mapping[str, str]) -> list[str]:
     return ["", "## Failed", "", *lines] if lines else []
 
 
-def closing_words(outcome: Mapping[str, Any]) -> str:
-    """The run in one sentence: how much was done, what was there before, what failed and why."""
-    units, reused, failed = outcome["units"], outcome["reused"], outcome["failed"]
+def counted(outcome: Mapping[str, Any]) -> str:
+    """How much was done and what was there before."""
+    units, reused = outcome["units"], outcome["reused"]
     if reused == units:
-        text = f"nothing was trained: all {units} units were finished before"
-    else:
-        text = f"{units - reused} units run" + (f", {reused} finished before" if reused else "")
-    if failed:
-        first, why = next(iter(failed.items()))
-        text += f"; {len(failed)} failed, first {first}: {why}"
-    return text
+        return f"nothing was trained: all {units} units were finished before"
+    return f"{units - reused} units run" + (f", {reused} finished before" if reused else "")
+
+
+def closing_words(outcome: Mapping[str, Any]) -> str:
+    """The run in one sentence: how much was done, what failed and why."""
+    failed = outcome["failed"]
+    if not failed:
+        return counted(outcome)
+    first, why = next(iter(failed.items()))
+    return f"{counted(outcome)}; {len(failed)} failed, first {first}: {why}"

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from logging import getLogger
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ from hopular.search.train import PATIENCE, StoppedError
 from hopular.search.train import train as train_record
 from hopular.search.worker import InfrastructureError
 
+# Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
+getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))
 Json = dict[str, Any]
 SPARE = 600.0  # seconds for all that is no training
 
@@ -227,6 +230,7 @@ def _train(unit: Assignment, record: Record, X_test: pd.DataFrame, seed: int, fo
             unit.budget,
             X_test,
             seed=seed,
+            study=unit.study,
             folder=folder,
             threads=unit.threads,
             device=unit.device,

@@ -94,7 +94,7 @@ class Candidate:
         proposal = self._proposer.propose(slot - 1 if self._places is None else self._places[slot - 1])
         return Setting(slot, seed, proposal.settings, proposal)
 
-    def add(self, setting: Setting, outcome: Outcome, max_seconds: float) -> Record:
+    def add(self, setting: Setting, outcome: Outcome) -> Record:
         """Keep a finished trial; the record comes last, so what has one is whole."""
         record = Record(
             slot=setting.slot,
@@ -107,7 +107,7 @@ class Candidate:
             predict_seconds=outcome.predict_seconds,
             peak_memory=outcome.peak_memory,
             rounds=outcome.rounds,
-            max_seconds=max_seconds,
+            max_seconds=outcome.max_seconds,
             kind=outcome.kind,
             message=outcome.message or outcome.unsaved,
         )

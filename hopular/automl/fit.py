@@ -29,11 +29,12 @@ from hopular.evaluation.metrics import evaluate
 from hopular.search.problem import Problem, make_problem
 from hopular.search.warm import keep_warm
 
-FINISH, FINISH_SHARE = 5.0, 1 / 6  # seconds for scores, model and report after the race, at most this share of all
-REFIT_SHARE = 0.25  # of the time: a refit that needs more is not begun
+FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after the race, at most this share of all
+REFIT_SHARE = 0.2  # of the time: a refit that needs more is not begun
 NO_MODEL = 30.0  # seconds that a race without any model goes on beyond its time
+SLACK = 1.0  # seconds that may be lacking for a refit: what is expected has a margin
+SHORTEST = 1.0  # seconds for anything at all
 LOOK = 0.25  # seconds between looks at the clock
-MARGIN = 0.5  # seconds to spare at which a race is ended for the refit
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def fit_table(
     if not seconds > 0:
         raise ValueError(f"seconds is {seconds!r}: use a number above 0")
     clock = _Clock(time.monotonic(), seconds)
-    names, left_out = choose_methods(dataset.task, methods)
+    names, left_out = choose_methods(dataset.task, seconds, methods)
     split = hold_out(dataset)
     table = _Table(dataset, split, make_problem(dataset, split))
     with working_folder(table.problem, seed) as work:
@@ -132,28 +133,27 @@ def _race(
         if not choices:
             raise FitError(_why_none(candidates, clock.seconds))
         final = None
-        if table.is_refittable and expected_seconds(choices[0], table.growth, race.workers) <= clock.left:
+        if table.is_refittable and expected_seconds(choices[0], table.growth, race.workers) <= clock.left + SLACK:
             on_news(News("refit", choices[0].method))
             final = refit(choices[0], table.dataset, table.split, folder, clock.end, race.workers, race.threads)
     return findings, choices, final
 
 
 def _wait(race: Race, threads: list[threading.Thread], table: _Table, clock: _Clock) -> None:
-    """Wait for the end of the race; end it earlier when the time left is what a refit of the best so far needs."""
+    """Wait for the end of the race, which leaves as much time as a refit of the best so far is expected to take."""
     pause = LOOK
     while any(thread.is_alive() for thread in threads):
         for thread in threads:
             thread.join(pause / len(threads))
         if clock.left < -NO_MODEL:
             race.stop()
-        if table.is_refittable and 0 < clock.left <= REFIT_SHARE * clock.seconds:
+        if table.is_refittable and time.monotonic() < race.end:
             began = time.monotonic()
             with race.lock:
                 choices = rank_choices(race.candidates, table.problem)
-            pause = max(LOOK, 5 * (time.monotonic() - began))
-            spare = clock.left - expected_seconds(choices[0], table.growth, race.workers) if choices else -1.0
-            if 0 <= spare <= pause + MARGIN:
-                race.stop()
+            needed = expected_seconds(choices[0], table.growth, race.workers) if choices else 0.0
+            race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
+            pause = max(LOOK, 10 * (time.monotonic() - began))
 
 
 def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:

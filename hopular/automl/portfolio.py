@@ -15,11 +15,12 @@ COSTS = {
     **{"lightgbm": 0.8, "xgboost": 2.0, "random_forest": 2.0, "extra_trees": 2.0, "catboost": 4.0},
     **{"adaboost": 3.0, "bagging": 3.0, "stacking": 4.0, "hopular": 12.0, "npt": 13.0},
 }
+LEAST_SECONDS = {"npt": 180.0}  # of a race that a slow method takes part in, unless it is asked for
 GROUP_COSTS: dict[Group, float] = {"floor": 0.5, "classical": 1.0, "boosting": 2.0, "deep": 6.0, "modern": 8.0}
 
 
-def choose_methods(task: Task, names: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
-    """The methods to try, the cheapest first, and for each one left out a sentence that says why.
+def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
+    """The methods to try, the cheapest first, and why others are left out that could be used for the task.
 
     `names` are methods or groups, by default all. A method asked for by its own name must be usable.
     """
@@ -27,11 +28,12 @@ def choose_methods(task: Task, names: Sequence[str] | None = None) -> tuple[list
     left_out: dict[str, str] = {}
     for name in names or ["all"]:
         for method in _named(name):
-            if method.group == "ensemble":
-                continue  # it is made of the others, always
-            reason = _unusable(method, task)
-            if reason and name == method.name:
-                raise MethodError(reason)
+            is_named = name == method.name
+            if method.group == "ensemble" or (task not in method.tasks and not is_named):
+                continue  # an ensemble is made of the others, always
+            reason = _unusable(method, task) or ("" if is_named else _too_slow(method, seconds))
+            if reason and is_named:
+                raise MethodError(f"method {method.name!r} {reason}")
             if reason:
                 left_out[method.name] = reason
             else:
@@ -58,7 +60,12 @@ def _named(name: str) -> list[Method]:
 
 def _unusable(method: Method, task: Task) -> str:
     if task not in method.tasks:
-        return f"{method.title} is not for {task}"
+        return f"is not for {task}"
     if method.missing_packages:
-        return f"{method.title} needs {', '.join(method.missing_packages)}: {method.install_command}"
+        return f"needs {', '.join(method.missing_packages)} ({method.install_command})"
     return ""
+
+
+def _too_slow(method: Method, seconds: float) -> str:
+    least = LEAST_SECONDS.get(method.name, 0.0)
+    return f"is slow, it is tried from {least / 60:g} minutes on" if seconds < least else ""

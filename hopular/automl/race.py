@@ -27,9 +27,9 @@ from hopular.search.worker import InfrastructureError
 
 POOL = "all methods"  # the name under which processes are kept warm
 MAX_WORKERS = 8  # processes side by side; on more cores each gets several threads
-SOFT = 0.9  # share of the time left after which a fit that can stop by itself does so
-GRACE, GRACE_SECONDS = 2.0, 20.0  # times its limit, and at least so long: then a fit that cannot is ended
-FIRST_SHARE = 0.6  # of the time that the first round may take
+GRACE, GRACE_SECONDS = 2.0, 20.0  # times its limit, and at least so long: then a fit that goes on is ended
+LEAST_GRACE = 8.0  # seconds, however little time is left: the first model of a process waits for imports
+FIRST_SHARE = 0.6  # of the time left that the first round may take
 SHORTEST = 1.0  # seconds that any fit is given
 FADING = 0.75  # how much less time a method gets than the one ranked before it
 POLL = 0.1  # seconds between looks for something to do
@@ -117,9 +117,16 @@ class Race:
         setting = candidate.next_setting()
         folder = candidate.folder / str(setting.slot)
         shutil.rmtree(folder, ignore_errors=True)  # what an interrupted fit may have left
-        run = Run(seed=setting.seed, threads=self.threads, max_seconds=seconds)
-        job = Job(candidate.name, setting.params, run, X_test=self._X_test, folder=folder)
-        limit = max(GRACE * seconds, GRACE_SECONDS)
+        left = max(self.end - time.monotonic(), SHORTEST)
+        limit = min(max(GRACE * seconds, GRACE_SECONDS), max(left / 2, LEAST_GRACE))
+        job = Job(
+            candidate.name,
+            setting.params,
+            Run(setting.seed, self.threads, max_seconds=seconds),
+            deadline=time.time() + left,
+            X_test=self._X_test,
+            folder=folder,
+        )
         self._tell(News("start", candidate.name))
         try:
             with worker_for(self._problem, POOL, self.threads) as worker:
@@ -127,7 +134,7 @@ class Race:
         except InfrastructureError as error:  # no fault of the method, but no use for it either
             outcome = Outcome("failed", kind="crash", message=str(error))
         with self.lock:
-            record = candidate.add(setting, outcome, seconds)
+            record = candidate.add(setting, outcome)
         self._tell(News("done", candidate.name, record))
 
     # ---------------------------------------------------------------------------------------- who is next, how long
@@ -150,12 +157,12 @@ class Race:
 
     def _limit(self, candidate: Candidate) -> float:
         """The seconds of the next fit: at first by expected cost, then a few times what was usual."""
-        left = SOFT * (self.end - time.monotonic())
+        left = self.end - time.monotonic()
         if candidate.records:
             return max(SHORTEST, min(left, max(3 * _expected(candidate), left / 4)))
         waiting = sum(other.cost for other in self.candidates if not other.records and not other.is_running)
         waiting += candidate.cost  # it counts as running by now
-        return max(SHORTEST, min(left, FIRST_SHARE * left * self.workers * candidate.cost / waiting))
+        return max(SHORTEST, FIRST_SHARE * left * min(1.0, self.workers * candidate.cost / waiting))
 
 
 def _expected(candidate: Candidate) -> float:

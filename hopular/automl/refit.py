@@ -21,7 +21,7 @@ from hopular.search.problem import Problem
 from hopular.search.warm import worker_for
 from hopular.search.worker import InfrastructureError
 
-SAFETY = 1.5  # times the expected seconds: the machine may be busier now
+SAFETY = 1.2  # times the expected seconds: the machine may be busier now
 START = 1.0  # seconds for each fit beside the fit itself
 NEED_VALIDATION = ("deep", "modern")  # groups of networks, which cannot tell by themselves when to stop
 Rows = np.ndarray[Any, np.dtype[np.int64]]
@@ -29,8 +29,16 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 def expected_seconds(choice: Choice, growth: float, workers: int) -> float:
     """How long a refit is going to take with `growth` times as many training rows."""
-    fits = [SAFETY * growth * member.record.fit_seconds + START for member in choice.members]
+    fits = [_expected(member, growth) for member in choice.members]
     return max(max(fits), sum(fits) / workers)
+
+
+def _expected(member: Member, growth: float) -> float:
+    """A fit takes longer with more rows; one of a network keeps to the time it had."""
+    seconds = growth * member.record.fit_seconds
+    if member.candidate.method.has_curve:
+        seconds = min(seconds, member.record.max_seconds or seconds)
+    return SAFETY * seconds + START
 
 
 def refit_rows(group: str, split: Split) -> Rows:

@@ -14,8 +14,10 @@ import hopular
 from hopular.cli.benchmark import benchmark
 from hopular.cli.datasets import datasets
 from hopular.cli.doctor import doctor
+from hopular.cli.fit import fit
 from hopular.cli.frame import run
 from hopular.cli.methods import methods
+from hopular.cli.predict import predict
 from hopular.cli.report import compare, paper, report
 from hopular.cli.services import down, status, up
 from hopular.cli.ui import ui
@@ -29,6 +31,8 @@ WORK, LOOK, SERVICES, OTHER = (
 )
 COMMANDS: tuple[tuple[Callable[..., int | None], Group], ...] = (
     (benchmark, WORK),
+    (fit, WORK),
+    (predict, WORK),
     (report, LOOK),
     (compare, LOOK),
     (paper, LOOK),

@@ -82,6 +82,10 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     from flows.plan import Plan
 
     plan = Plan(**values)  # wrong names are refused before the slow imports
+    import httpx
+
+    from flows.collect import command_of
+
     try:
         with show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
             from flows.benchmark import hopular_benchmark
@@ -90,10 +94,13 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
             with watch(listener):
                 outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
     except KeyboardInterrupt:
-        from flows.collect import command_of
-
         complain(f"stopped. What is finished is kept; go on with: {command_of(plan)}", style="yellow")
         return INTERRUPTED
+    except httpx.TransportError as error:
+        raise RuntimeError(
+            f"the Prefect server does not answer any more ({error}). What is finished is kept; go on with: "
+            f"{command_of(plan)}"
+        ) from error
     if is_json:
         show_json(outcome)
     else:
@@ -105,18 +112,16 @@ def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
     """The leaderboard, what failed, and where to look further."""
     from pathlib import Path
 
-    from flows.publish import closing_words
+    from flows.publish import counted
     from hopular.evaluation.results import Results
     from hopular.report.leaderboard import leaderboard, to_rich
 
     results = Results.load(Path(outcome["report"]).parent)
     if not is_quiet:
-        screen = console()
-        screen.print(
-            to_rich(leaderboard(results), title=f"{results.id}: test rows of {len(results.datasets)} datasets")
-        )
+        title = f"{results.id}: test rows of {len(results.datasets)} datasets"
+        console().print(to_rich(leaderboard(results), title, console().width))
         say(f"\n{outcome['headline']}")
-        say(f"{closing_words(outcome).capitalize()}.\n", style="dim")
+        say(f"{counted(outcome).capitalize()}.\n", style="dim")
     for name, why in outcome["failed"].items():
         complain(f"{name}: {why}")
     say(f"report   {outcome['report']}")

@@ -63,7 +63,7 @@ def _write(results: Results, form: str, output: Path | None) -> None:
 
     board = leaderboard(results)
     if form == "terminal":
-        console().print(to_rich(board, results.id))
+        console().print(to_rich(board, results.id, console().width))
         return
     text = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form](board)
     if output is None:

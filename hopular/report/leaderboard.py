@@ -59,6 +59,9 @@ COLUMNS = (
 )
 
 
+ROOMY, LUXURY = 110, ("group", "median_rank", "datasets", "relative")
+
+
 def leaderboard(results: Results) -> pd.DataFrame:
     """All methods, the best mean rank first; behind them, without a `place`, those that were run on fewer datasets.
 
@@ -114,15 +117,15 @@ def shown_columns(board: pd.DataFrame) -> list[Column]:
     return [column for column in COLUMNS if column.name not in idle]
 
 
-def to_rich(board: pd.DataFrame, title: str = "Leaderboard") -> Table:
-    """For the terminal."""
+def to_rich(board: pd.DataFrame, title: str = "Leaderboard", width: int = 120) -> Table:
+    """For the terminal; a narrow one gets the columns that matter most."""
     from rich.table import Table
     from rich.text import Text
 
-    columns = shown_columns(board)
+    columns = [column for column in shown_columns(board) if width >= ROOMY or column.name not in LUXURY]
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column.heading, justify="right" if column.better else "left", no_wrap=column.name == "title")
+        table.add_column(column.heading, justify="right" if column.better else "left", no_wrap=True)
     for method, cells in zip(board["method"], _cells(board, columns), strict=True):
         style = "bold cyan" if method == OURS else ""
         table.add_row(*(Text(cell, style=style) for cell in cells))

@@ -18,6 +18,7 @@ import numpy as np
 
 from hopular.methods import MethodError, Run, get_method
 from hopular.search.budget import Budget
+from hopular.search.fit import SOFT
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
 from hopular.search.record import Record, best_of
@@ -29,7 +30,6 @@ from hopular.search.worker import InfrastructureError, LostError, Worker
 VERSION = 1  # of the protocol; another one starts new studies
 BEAT = 5.0  # seconds between beats of a lease
 WAIT = (0.2, 2.0)  # seconds between looks at slots that others have, at first and later on
-SOFT = 0.9  # share of a trial's time after which a method that can stop by itself is to do so
 RETRIES = 2  # of a trial whose process could not be started or was lost
 PAUSE = 1.0  # seconds before the first of them
 
@@ -253,10 +253,10 @@ class _Search:
                 last = time.monotonic()
 
         for attempt in range(RETRIES + 1):
-            seconds = min(self.budget.seconds_per_trial or float("inf"), self._deadline - time.monotonic())
-            soft = None if seconds == float("inf") else SOFT * max(seconds, 0.0)
-            run = Run(seed=self._trial_seed(slot), threads=self.threads, device=self.device, max_seconds=soft)
-            job = Job(self.method, proposal.settings, run, self.budget.max_epochs)
+            each, left = self.budget.seconds_per_trial, self._deadline - time.monotonic()
+            run = Run(self._trial_seed(slot), self.threads, self.device, None if each is None else SOFT * each)
+            deadline = None if left == float("inf") else time.time() + left
+            job = Job(self.method, proposal.settings, run, self.budget.max_epochs, deadline, self.study.name, slot)
             limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
             try:
                 curve.clear()
@@ -288,15 +288,17 @@ def _record(slot: int, job: Job, outcome: Outcome, curve: list[tuple[int, float]
         predict_seconds=outcome.predict_seconds,
         peak_memory=outcome.peak_memory,
         rounds=outcome.rounds,
-        max_seconds=job.run.max_seconds,
+        max_seconds=outcome.max_seconds,
         kind=outcome.kind,
         message=outcome.message,
     )
 
 
 def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:
-    """Validation predictions, for the ensemble: whole or not at all."""
+    """Validation predictions, for the ensemble: whole or not at all. Parts that a killed process left go."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{path.stem}-*.npy"):  # nobody else has the lease of this slot
+        left.unlink(missing_ok=True)
     part = path.with_name(f".{path.stem}-{os.getpid()}.npy")
     np.save(part, values)
     os.replace(part, path)

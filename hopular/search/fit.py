@@ -7,7 +7,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,9 @@ import numpy as np
 from hopular.methods import get_method
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Kind, State
+from hopular.search.record import Kind, State, rank_of
 
+SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
 NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # as libraries put it
 
 
@@ -64,42 +65,83 @@ def fit_job(problem: Problem, job: Job, started: Callable[[], None], report: Cal
     return replace(outcome, peak_memory=_peak() if is_known else 0)
 
 
+@dataclass(frozen=True)
+class Kept:
+    """The best trial's own model, so that it need not be trained again if this process is asked for it."""
+
+    job: Job
+    outcome: Outcome
+    estimator: Any
+
+    @property
+    def rank(self) -> tuple[float, float, int]:
+        return rank_of(self.outcome.score, self.outcome.metrics, self.job.slot)
+
+
+_kept: Kept | None = None
+
+
 def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]) -> Outcome:
+    """Fit, unless the model is there already, and score; with test rows also predict them, with a folder also save."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = _kept if _kept is not None and _is_same(_kept.job, job) else None
+        if fitted is None:
+            fitted = Kept(job, *_train(problem, job, started, report))
+            _keep_if_better(fitted)
+        else:
+            started()
+        test = None if job.X_test is None else predict_rows(fitted.estimator, problem.task, job.X_test)
+        unsaved = "" if job.folder is None else _save(fitted.estimator, job.folder)
+    return replace(fitted.outcome, test_predictions=test, unsaved=unsaved)
+
+
+def _is_same(kept: Job, job: Job) -> bool:
+    """Whether the model of a finished trial is wanted; a trial itself is always fitted."""
+    return job.X_test is not None and (kept.study, kept.slot, kept.run.seed) == (job.study, job.slot, job.run.seed)
+
+
+def _keep_if_better(fitted: Kept) -> None:
+    global _kept
+    if fitted.job.study and (_kept is None or _kept.job.study != fitted.job.study or fitted.rank < _kept.rank):
+        _kept = fitted
+
+
+def _train(
+    problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]
+) -> tuple[Outcome, Any]:
     method = get_method(job.method)
     params = dict(job.params)
     if job.max_epochs is not None and method.has_curve:
         params["max_epochs"] = job.max_epochs
     frames = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
     X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            estimator = method.make(problem.task, params, job.run)  # imports its library, which is no part of the fit
-        except (TypeError, ValueError) as error:
-            raise InvalidParametersError(str(error)) from error
-        _seed(job.run.seed)
-        hooks = {"hooks": [CurveHook(report)]} if method.has_curve else {}
-        started()
-        start = time.perf_counter()
-        estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
-        fitted = time.perf_counter()
-        metrics, score, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
-        done = time.perf_counter()
-        test = None if job.X_test is None else predict_rows(estimator, problem.task, job.X_test)
-        unsaved = "" if job.folder is None else _save(estimator, job.folder)
+    try:
+        method.make(problem.task, params, job.run)  # imports its library, which is no part of the fit
+        run = replace(job.run, max_seconds=_seconds_for(job))
+        estimator = method.make(problem.task, params, run)
+    except (TypeError, ValueError) as error:
+        raise InvalidParametersError(str(error)) from error
+    _seed(job.run.seed)
+    hooks = {"hooks": [CurveHook(report)]} if method.has_curve else {}
+    started()
+    start = time.perf_counter()
+    estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
+    fitted = time.perf_counter()
+    metrics, score, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
     rounds = getattr(estimator, "best_iteration_", None)
-    return Outcome(
+    outcome = Outcome(
         "complete",
         metrics,
         score,
         predictions,
         fit_seconds=fitted - start,
-        predict_seconds=done - fitted,
+        predict_seconds=time.perf_counter() - fitted,
         rounds=None if rounds is None else int(rounds),
-        test_predictions=test,
+        max_seconds=run.max_seconds,
         classes=[str(label) for label in getattr(estimator, "classes_", [])],
-        unsaved=unsaved,
     )
+    return outcome, estimator
 
 
 def _save(estimator: Any, folder: Path) -> str:
@@ -111,6 +153,14 @@ def _save(estimator: Any, folder: Path) -> str:
     except NotImplementedError as error:
         return str(error)
     return ""
+
+
+def _seconds_for(job: Job) -> float | None:
+    """How long a fit may take that can end by itself: as long as a trial may, and not beyond the end of the search."""
+    limits = [] if job.run.max_seconds is None else [job.run.max_seconds]
+    if job.deadline is not None:
+        limits.append(SOFT * max(0.0, job.deadline - time.time()))
+    return min(limits, default=None)
 
 
 class InvalidParametersError(ValueError):

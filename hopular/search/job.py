@@ -18,6 +18,9 @@ class Job:
     params: dict[str, Any]
     run: Run
     max_epochs: int | None = None
+    deadline: float | None = None  # of the search, in seconds since 1970: the fit is to end by itself in time for it
+    study: str = ""  # of which this is a trial; the process keeps the best model of the last study it worked for
+    slot: int = 0
     X_test: Any = None  # rows to predict once the model is chosen; a search never has any
     folder: Path | None = None  # where to save the fitted model
 
@@ -37,5 +40,6 @@ class Outcome:
     predict_seconds: float = 0.0
     peak_memory: int = 0
     rounds: int | None = None
+    max_seconds: float | None = None  # after which the fit was to end by itself
     kind: Kind | None = None
     message: str = ""

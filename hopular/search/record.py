@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -39,10 +40,10 @@ class Record:
 def best_of(records: list[Record]) -> Record | None:
     """The complete trial with the highest score; the lower loss, then the earlier trial, decides between equals."""
     complete = [record for record in records if record.state == "complete" and record.score is not None]
+    return min(complete, key=lambda record: rank_of(record.score, record.metrics, record.slot), default=None)
 
-    def rank(record: Record) -> tuple[float, float, int]:
-        assert record.score is not None
-        loss = record.metrics.get("log_loss", record.metrics.get("mse", 0.0))
-        return -record.score, loss, record.slot
 
-    return min(complete, key=rank, default=None)
+def rank_of(score: float | None, metrics: Mapping[str, float], slot: int) -> tuple[float, float, int]:
+    """What trials are sorted by, the best first."""
+    loss = metrics.get("log_loss", metrics.get("mse", 0.0))
+    return float("inf") if score is None else -score, loss, slot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -30,6 +31,7 @@ def train(
     X_test: pd.DataFrame,
     *,
     seed: int | None = None,
+    study: str = "",
     folder: Path | None = None,
     threads: int = 1,
     device: str = "cpu",
@@ -37,7 +39,8 @@ def train(
 ) -> Outcome:
     """Fit the setting of `record`, predict the test rows, and save the model into `folder`.
 
-    With the trial's own seed this is the trial's own model again (the paper's protocol), since methods are repeatable.
+    With the trial's own seed this is the trial's own model (the paper's protocol): a process that is still warm from
+    the search `study` has it, another one trains it again, which gives the same since methods are repeatable.
     """
 
     def beat() -> None:
@@ -45,12 +48,15 @@ def train(
             raise StoppedError(f"the training of {method} on {problem.name} was stopped")
 
     run = Run(record.seed if seed is None else seed, threads, device, record.max_seconds)
-    job = Job(method, record.params, run, budget.max_epochs, X_test, folder)
+    job = Job(method, record.params, run, budget.max_epochs, None, study, record.slot, X_test, folder)
     limit = None if budget.seconds_per_trial is None else PATIENCE * budget.seconds_per_trial
     with worker_for(problem, method, threads) as worker:
         try:
-            return worker.run(
+            outcome = worker.run(
                 job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit, max_memory=budget.memory
             )
         except LostError as error:
             return error.outcome
+    if run.seed == record.seed:  # if the model was still there, its memory was that of the trial
+        outcome = replace(outcome, peak_memory=max(outcome.peak_memory, record.peak_memory))
+    return outcome

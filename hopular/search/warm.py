@@ -22,13 +22,15 @@ class _Shelf:
         self._limit, self._lock = limit, threading.Lock()
         self._idle: list[tuple[Key, Worker]] = []
 
-    def take(self, key: Key) -> Worker | None:
+    def take(self, key: Key, problem: Problem) -> Worker | None:
+        """One that has the method's libraries, at best one that has also worked on the problem."""
         with self._lock:
-            for place, (found, worker) in enumerate(self._idle):
-                if found == key:
-                    del self._idle[place]
-                    return worker
-        return None
+            fitting = [item for item in self._idle if item[0] == key]
+            if not fitting:
+                return None
+            chosen = next((item for item in fitting if item[1].has(problem)), fitting[-1])
+            self._idle.remove(chosen)
+            return chosen[1]
 
     def put(self, key: Key, worker: Worker) -> None:
         with self._lock:
@@ -64,7 +66,7 @@ def keep_warm(limit: int) -> Iterator[None]:
 def worker_for(problem: Problem, method: str, threads: int) -> Iterator[Worker]:
     """A worker for a problem, started or taken from those kept warm. After an error its process is not used again."""
     shelf, key = _shelf, (method, threads)
-    worker = (shelf.take(key) if shelf is not None else None) or Worker(problem, threads)
+    worker = (shelf.take(key, problem) if shelf is not None else None) or Worker(problem, threads)
     worker.use(problem)
     try:
         yield worker

@@ -65,6 +65,10 @@ class Worker:
         if problem is not self._problem:
             self._problem, self._has_problem = problem, False
 
+    def has(self, problem: Problem) -> bool:
+        """Whether its process works on this problem already."""
+        return self._has_problem and problem is self._problem
+
     def run(
         self,
         job: Job,

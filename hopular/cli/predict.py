@@ -1,0 +1,77 @@
+"""`hopular predict`: what a model of `hopular fit` says of new rows."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from hopular.cli.screen import complain, console
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from hopular.automl import Fitted
+
+Model = Annotated[Path, Parameter(help="A folder that hopular fit has written.")]
+File = Annotated[Path, Parameter(help="A table with the columns of the training table.")]
+Output = Annotated[str, Parameter(name=["--output", "-o"], help="A CSV file; - prints it.")]
+Why = Annotated[bool, Parameter(negative="", show_default=False, help="Add the training rows behind each answer.")]
+NEIGHBOURS = 3  # training rows that --why adds
+
+
+def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = False) -> int:
+    """Predict the rows of a new file.
+
+    Writes a row per row of the file, in its order: the prediction and, for
+    classes, the probability of each. Values that the model has never seen
+    count as missing. With --why the data rows of the training file that
+    Hopular read the answer from are added, with their weights.
+
+    For example
+      hopular predict houses-model new.csv -o predictions.csv
+      hopular predict houses-model new.csv --why
+    """
+    from hopular.automl import load_fitted
+    from hopular.cli.benchmark import errors_to_log
+    from hopular.data.formats import read_table
+
+    fitted = load_fitted(model)
+    frame = read_table(file)
+    with errors_to_log():
+        answers, notes = predict_table(fitted, frame, why)
+    for note in notes:
+        complain(note, style="yellow")
+    text = answers.to_csv(index=False, lineterminator="\n")
+    if output == "-":
+        sys.stdout.write(text)
+    else:
+        Path(output).write_text(text, encoding="utf-8")
+        console(stderr=True).print(f"{len(answers):,} predictions of {fitted.schema.target} are in {output}")
+    return 0
+
+
+def predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tuple[pd.DataFrame, list[str]]:
+    """The answers for all rows as a table, and notes on what was ignored or could not be had."""
+    import pandas as pd
+
+    from hopular.automl.fitted import ModelError
+
+    features, notes = fitted.read(frame)
+    if fitted.schema.task == "classification":
+        shares = fitted.predict_proba(features)
+        answers = pd.DataFrame({"prediction": shares.idxmax(axis=1)})
+        answers[[f"p({name})" for name in shares.columns]] = shares
+    else:
+        answers = pd.DataFrame({"prediction": fitted.predict(features)})
+    if why:
+        try:
+            rows, weights = fitted.why(features, NEIGHBOURS)
+        except ModelError as error:
+            return answers, [*notes, str(error)]
+        for place in range(rows.shape[1]):
+            answers[f"why_row_{place + 1}"] = rows[:, place] + 1
+            answers[f"why_weight_{place + 1}"] = weights[:, place].round(4)
+    return answers, notes

@@ -1,0 +1,175 @@
+"""The live display of a fit: time left, what is being tried, and the best methods so far."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from hopular.automl.news import News
+    from hopular.search.record import Record
+
+SHOWN = 8  # methods in the table
+STAGES = {
+    "refit": "training the best once more, on all rows",
+    "write": "writing model and report",
+}
+
+
+@contextmanager
+def show_race(seconds: float, is_quiet: bool = False) -> Iterator[Callable[[News], None]]:
+    """Gives a listener for the news of a fit that ends in `seconds`: a live picture on a terminal, otherwise lines.
+
+    It has a standard error of its own, so that the usual one can be sent elsewhere meanwhile.
+    """
+    if is_quiet:
+        yield lambda news: None
+        return
+    from rich.console import Console
+    from rich.live import Live
+
+    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+        screen = Console(file=terminal, highlight=False)
+        if screen.is_terminal:
+            picture = _Picture(seconds)
+            with Live(get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True):
+                yield picture
+        else:
+            yield _Lines(terminal)
+
+
+class _Standing:
+    """How the methods stand: the best trial of each, and how many there were."""
+
+    def __init__(self) -> None:
+        self.best: dict[str, Record] = {}
+        self.trials: dict[str, int] = {}
+        self.failed: dict[str, str] = {}
+
+    def add(self, method: str, record: Record) -> bool:
+        """Take note of a trial; whether it is the best of all."""
+        from hopular.automl.candidate import loss_of
+
+        self.trials[method] = self.trials.get(method, 0) + 1
+        if record.state != "complete":
+            self.failed[method] = record.message
+            return False
+        known = self.best.get(method)
+        if known is None or loss_of(record) < loss_of(known):
+            self.best[method] = record
+        return min(self.best.values(), key=loss_of) is record
+
+    def order(self) -> list[str]:
+        from hopular.automl.candidate import loss_of
+
+        return sorted(self.best, key=lambda method: loss_of(self.best[method]))
+
+
+class _Lines:
+    """Plain lines: one whenever a better model is found, and one per stage."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file, self._start, self._lock = file, time.monotonic(), threading.Lock()
+        self._standing = _Standing()
+
+    def __call__(self, news: News) -> None:
+        with self._lock:
+            if news.stage == "plan":
+                self._print(f"trying {len(news.methods)} methods{_resumed(news)}")
+            elif news.record is not None and self._standing.add(news.method, news.record):
+                self._print(f"best so far: {_title(news.method)}, {_score(news.record)} on the validation rows")
+            elif news.stage in STAGES:
+                self._print(STAGES[news.stage])
+
+    def _print(self, text: str) -> None:
+        print(f"{_clock(time.monotonic() - self._start)}  {text}", file=self._file, flush=True)
+
+
+class _Picture:
+    """The state of a fit, drawn anew several times a second."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._start, self._lock = seconds, time.monotonic(), threading.Lock()
+        self._standing, self._running, self._stage = _Standing(), dict[str, float](), "getting ready"
+        self._methods = 0
+
+    def __call__(self, news: News) -> None:
+        with self._lock:
+            if news.stage == "plan":
+                self._methods, self._stage = len(news.methods), f"trying {len(news.methods)} methods{_resumed(news)}"
+            elif news.stage == "start":
+                self._running[news.method] = time.monotonic()
+            elif news.record is not None:
+                self._running.pop(news.method, None)
+                self._standing.add(news.method, news.record)
+            elif news.stage in STAGES:
+                self._running.clear()
+                self._stage = STAGES[news.stage]
+
+    def draw(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        with self._lock:
+            now = [
+                f"{_title(method)} {time.monotonic() - since:.0f} s" for method, since in sorted(self._running.items())
+            ]
+            parts: list[Any] = [Text(), self._bar(), Text()]
+            if self._standing.best:
+                parts += [self._table(), Text()]
+            if now:
+                parts.append(Text(f"now  {', '.join(now)}", style="cyan"))
+            return Group(*parts)
+
+    def _bar(self) -> Any:
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
+        elapsed = min(time.monotonic() - self._start, self._seconds)
+        line = Table.grid(padding=(0, 1))
+        line.add_row(
+            ProgressBar(total=self._seconds, completed=elapsed, width=30),
+            f"{_clock(self._seconds - elapsed)} left, {self._stage}",
+        )
+        return line
+
+    def _table(self) -> Any:
+        from rich.table import Table
+
+        order, trials = self._standing.order(), self._standing.trials
+        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+        table.add_column(f"best so far, {len(order)} of {self._methods} methods")
+        table.add_column("validation", justify="right")
+        table.add_column("settings tried", justify="right")
+        for place, method in enumerate(order[:SHOWN]):
+            style = "bold green" if place == 0 else ""
+            table.add_row(_title(method), _score(self._standing.best[method]), str(trials[method]), style=style)
+        return table
+
+
+def _resumed(news: News) -> str:
+    return f", going on with {news.trials} settings tried before" if news.trials else ""
+
+
+def _title(method: str) -> str:
+    from hopular.evaluation.verdict import title
+
+    return title(method)
+
+
+def _score(record: Record) -> str:
+    metrics = record.metrics
+    return f"accuracy {metrics['accuracy']:.4f}" if "accuracy" in metrics else f"MSE {metrics['mse']:.4g}"
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,43 @@
+"""Small tables, and a runs folder of their own for every test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hopular.data.dataset import Dataset
+
+
+@pytest.fixture(autouse=True)
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "runs"
+    monkeypatch.setenv("HOPULAR_RUNS", str(folder))
+    monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.delenv("HOPULAR_STORAGE", raising=False)
+    return folder
+
+
+def flowers(rows: int = 90) -> Dataset:
+    """Three classes that two numbers tell apart, and a colour that does not."""
+    rng = np.random.default_rng(0)
+    kind = np.arange(rows) % 3
+    X = pd.DataFrame(
+        {
+            "length": kind + rng.normal(scale=0.4, size=rows),
+            "width": -kind + rng.normal(scale=0.4, size=rows),
+            "colour": pd.Categorical(rng.choice(["blue", "red"], rows)),
+        }
+    )
+    y = pd.Series(pd.Categorical(np.array(["ash", "birch", "cedar"])[kind]), name="tree")
+    return Dataset("flowers", X, y, "classification", source="made up")
+
+
+def prices(rows: int = 80) -> Dataset:
+    """Numbers that depend on one other number."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"size": rng.uniform(20, 200, rows), "floor": rng.normal(size=rows)})
+    y = pd.Series(3 * X["size"] + rng.normal(scale=5, size=rows), name="price")
+    return Dataset("prices", X, y, "regression", source="made up")

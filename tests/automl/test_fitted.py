@@ -1,0 +1,86 @@
+"""A model's folder: what is refused, and what is behind an answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hopular.automl import Fitted, fit_table, load_fitted
+from hopular.automl.fit import hold_out
+from tests.automl.conftest import flowers
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that is quickly made."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
+        return fit_table(flowers(), 60, methods=["pls"]).save(tmp_path_factory.mktemp("models") / "model")
+
+
+@pytest.fixture
+def model(plain: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(plain, tmp_path / "model"))
+
+
+def test_a_folder_of_something_else_is_never_overwritten(model: Path, tmp_path: Path) -> None:
+    fitted = load_fitted(model)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_text("meow")
+    with pytest.raises(ValueError, match="photos' holds other files than a model of hopular: name another folder"):
+        fitted.save(tmp_path / "photos")
+    with pytest.raises(ValueError, match=r"cat\.jpg' is a file: name a folder for the model"):
+        fitted.save(tmp_path / "photos" / "cat.jpg")
+    other = fitted.save(tmp_path / "new")
+    (other / "old").write_text("of an earlier model")
+    fitted.save(other)
+    assert not (other / "old").exists()
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_what_is_no_model_is_said_to_be_none(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no folder '.*missing': make a model with hopular fit"):
+        load_fitted(tmp_path / "missing")
+    with pytest.raises(ValueError, match=r"is no model of hopular fit: it has no hopular-model\.json"):
+        load_fitted(tmp_path)
+
+
+def test_a_damaged_model_or_one_of_another_version_is_refused(model: Path) -> None:
+    note = model / "hopular-model.json"
+    values = json.loads(note.read_text())
+    note.write_text(json.dumps({**values, "format": 99}))
+    with pytest.raises(ValueError, match="has format 99, and this version of hopular reads 1: fit it again"):
+        load_fitted(model)
+    note.write_text(json.dumps({**values, "schema": {}}))
+    with pytest.raises(ValueError, match=r"is damaged \('columns'\): fit it again"):
+        load_fitted(model)
+    note.write_text("{")
+    with pytest.raises(ValueError, match=r"hopular-model\.json' is damaged"):
+        load_fitted(model)
+    note.write_text(json.dumps(values))
+    (model / "fitted" / "model" / "model.skops").write_bytes(b"none")
+    with pytest.raises(ValueError, match=r"the model in .* is damaged"):
+        load_fitted(model).predict(flowers().X)
+
+
+def test_another_model_than_hopular_has_no_rows_behind_it(model: Path) -> None:
+    with pytest.raises(ValueError, match="no training rows behind an answer of Partial least squares: only Hopular"):
+        load_fitted(model).why(flowers().X)
+
+
+@pytest.mark.slow
+def test_hopular_tells_the_training_rows_behind_an_answer(tmp_path: Path) -> None:
+    dataset = flowers()
+    rows = np.arange(len(dataset)) + 100  # where they are in their file
+    fitted: Fitted = fit_table(dataset, 25, methods=["hopular"], file_rows=rows)
+    again = load_fitted(fitted.save(tmp_path / "model"))
+    places, weights = again.why(dataset.X.head(2))
+    assert places.shape == weights.shape == (2, 3)
+    assert set(places.ravel()) <= set(rows)
+    assert (np.diff(weights, axis=1) <= 0).all()
+    trained = set(hold_out(dataset).train + 100) | set(hold_out(dataset).test + 100)
+    assert set(places.ravel()) <= trained  # those of validation tell when to stop

@@ -1,0 +1,99 @@
+"""Who is next in a race, and for how long."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hopular.automl.candidate import KEPT, Candidate, loss_of
+from hopular.automl.fit import hold_out
+from hopular.automl.race import Race
+from hopular.search.job import Outcome
+from hopular.search.problem import Problem, make_problem
+from tests.automl.conftest import flowers
+
+
+@pytest.fixture
+def problem() -> Problem:
+    dataset = flowers()
+    return make_problem(dataset, hold_out(dataset))
+
+
+def tried(candidate: Candidate, loss: float, seconds: float = 1.0) -> None:
+    """Let a candidate have finished a trial, with the model that goes with it."""
+    setting = candidate.next_setting()
+    model = candidate.folder / str(setting.slot)
+    model.mkdir()
+    (model / "model-class.json").touch()
+    metrics = {"accuracy": 0.5, "log_loss": loss}
+    answers = [[0.5, 0.5]]
+    candidate.add(setting, Outcome("complete", metrics, 0.5, answers, answers, fit_seconds=seconds))
+
+
+def make_race(candidates: list[Candidate], problem: Problem, seconds: float = 60) -> Race:
+    race = Race(candidates, problem, pd.DataFrame(), time.monotonic() + seconds, lambda news: None)
+    race.workers = 2
+    return race
+
+
+def test_everyone_is_tried_the_cheap_ones_first_then_the_promising(problem: Problem, tmp_path: Path) -> None:
+    glm, svm, hopular = (Candidate(name, problem, 0, tmp_path / name) for name in ("glm", "svm", "hopular"))
+    race = make_race([hopular, glm, svm], problem)
+    assert race._choose() is glm
+    tried(glm, 0.9)
+    assert race._choose() is svm
+    tried(svm, 0.2)
+    assert race._choose() is hopular
+    tried(hopular, 0.5)
+    assert race._choose() is svm  # all had a second, and it is the best
+    tried(svm, 0.3, seconds=30)
+    assert race._choose() is hopular
+
+
+def test_nobody_is_given_a_fit_that_cannot_end_in_time(problem: Problem, tmp_path: Path) -> None:
+    glm = Candidate("glm", problem, 0, tmp_path / "glm")
+    tried(glm, 0.9, seconds=30)
+    assert make_race([glm], problem, seconds=60)._choose() is glm
+    assert make_race([glm], problem, seconds=20)._choose() is None
+
+
+def test_a_first_fit_has_its_share_and_leaves_some_for_the_rounds_after(problem: Problem, tmp_path: Path) -> None:
+    glm, hopular = (Candidate(name, problem, 0, tmp_path / name) for name in ("glm", "hopular"))
+    race = make_race([glm, hopular], problem, seconds=100)
+    glm.is_running = True
+    assert race._limit(glm) == pytest.approx(0.6 * 100 * 2 * 1 / 13, rel=0.01)
+    tried(glm, 0.9)
+    hopular.is_running = True
+    assert race._limit(hopular) == pytest.approx(60, rel=0.01)
+
+
+def test_only_the_best_models_are_kept_and_all_is_known_after_a_restart(problem: Problem, tmp_path: Path) -> None:
+    glm = Candidate("glm", problem, 0, tmp_path / "glm")
+    for loss in (0.5, 0.1, 0.4, 0.3, 0.9):
+        tried(glm, loss)
+    assert [loss_of(record) for record in glm.kept] == [0.1, 0.3, 0.4]
+    assert len([path for path in glm.folder.iterdir() if path.is_dir()]) == KEPT
+    again = Candidate("glm", problem, 0, tmp_path / "glm")
+    assert again.records == glm.records
+    assert again.seconds == glm.seconds == 5
+    assert again.next_setting().params == glm.next_setting().params
+
+
+def test_defaults_come_first_and_a_grid_comes_to_an_end(problem: Problem, tmp_path: Path) -> None:
+    pls = Candidate("pls", problem, 0, tmp_path / "pls")
+    assert pls.next_setting().params == {}
+    for _ in range(9):
+        assert not pls.is_over
+        tried(pls, 0.5)
+    assert pls.is_over
+
+
+def test_a_method_that_fails_twice_is_given_up(problem: Problem, tmp_path: Path) -> None:
+    glm = Candidate("glm", problem, 0, tmp_path / "glm")
+    for _ in range(2):
+        assert not glm.is_over
+        glm.add(glm.next_setting(), Outcome("failed", kind="error", message="no"))
+    assert glm.is_over

@@ -1,0 +1,91 @@
+"""New rows are read as the training table was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from hopular.automl.schema import Schema, learn_schema, read_features
+from hopular.data import DataError, load
+from hopular.data.formats import read_table
+from tests.automl.conftest import flowers
+
+
+def test_a_schema_survives_json() -> None:
+    schema = learn_schema(flowers())
+    assert Schema.from_json(schema.to_json()) == schema
+    assert schema.classes == ("ash", "birch", "cedar")
+    assert [column.kind for column in schema.columns] == ["continuous", "continuous", "categorical"]
+
+
+def test_columns_are_found_by_name_and_others_ignored() -> None:
+    dataset = flowers()
+    new = pd.DataFrame({"note": ["x", "y"], "colour": ["red", "blue"], "tree": ["ash", None], "width": [1, 2]})
+    new["length"] = [0.5, np.nan]
+    features, notes = read_features(learn_schema(dataset), new)
+    assert list(features.columns) == ["length", "width", "colour"]
+    assert features["colour"].tolist() == ["red", "blue"]
+    assert features["length"].isna().tolist() == [False, True]
+    assert notes == ["ignored, as the model does not use it: note"]
+
+
+def test_a_missing_column_is_named_with_the_one_that_is_meant() -> None:
+    new = flowers().X.rename(columns={"length": "lenght"})
+    with pytest.raises(DataError, match=r"the model needs length, .* Did you mean 'lenght'\?"):
+        read_features(learn_schema(flowers()), new)
+
+
+def test_a_category_that_training_has_not_seen_counts_as_missing() -> None:
+    new = flowers().X.head(3).assign(colour=["red", "mauve", None])
+    features, notes = read_features(learn_schema(flowers()), new)
+    assert features["colour"].isna().tolist() == [False, True, True]
+    assert list(features["colour"].cat.categories) == ["blue", "red"]
+    assert notes == ["colour: 1 value (mauve) counts as missing, new to the model"]
+
+
+def test_text_where_numbers_were_is_refused() -> None:
+    with pytest.raises(DataError, match="column 'length' cannot be continuous: 'tall' in data row 1 is no number"):
+        read_features(learn_schema(flowers()), flowers().X.head(1).astype({"length": object}).assign(length="tall"))
+
+
+def test_a_column_without_any_value_is_missing() -> None:
+    new = flowers().X.head(2).assign(colour=None, width=np.nan)
+    features, notes = read_features(learn_schema(flowers()), new)
+    assert features["colour"].isna().all()
+    assert features["width"].isna().all()
+    assert notes == []
+
+
+def test_a_date_means_the_same_as_in_training(tmp_path: Path) -> None:
+    days = [f"{day:02}/06/2024,{day % 2}" for day in range(1, 31)]  # days above 12: the day comes first
+    (tmp_path / "visits.csv").write_text("\n".join(["when,came", *days]))
+    dataset = load(str(tmp_path / "visits.csv"), target="came")
+    schema = learn_schema(dataset)
+    assert (schema.columns[0].kind, schema.columns[0].form) == ("date", "%d/%m/%Y")
+    (tmp_path / "new.csv").write_text("when\n03/06/2024\n2024-06-03\n")  # by itself the first would be in March
+    features, notes = read_features(schema, read_table(tmp_path / "new.csv"))
+    assert features["when"].iloc[0] == dataset.X["when"].iloc[2]
+    assert np.isnan(features["when"].iloc[1])
+    assert notes == ["when: 1 value (2024-06-03) counts as missing, not written as %d/%m/%Y"]
+
+
+def test_dates_proper_are_read_as_such(tmp_path: Path) -> None:
+    days = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=30), "came": [0, 1] * 15})
+    days.to_parquet(tmp_path / "visits.parquet")
+    dataset = load(str(tmp_path / "visits.parquet"), target="came")
+    for new in (days.head(2), days.head(2).astype({"when": "str"})):
+        features, _ = read_features(learn_schema(dataset), new)
+        assert features["when"].tolist() == dataset.X["when"].head(2).tolist()
+
+
+def test_codes_of_missing_values_are_known_again(tmp_path: Path) -> None:
+    rows = [f"{number if number % 5 else -999},{number % 2}" for number in range(40)]
+    (tmp_path / "own.csv").write_text("\n".join(["a,b", *rows]))
+    (tmp_path / "own.toml").write_text('target = "b"\nmissing = [-999, "n.a."]\n')
+    schema = learn_schema(load(str(tmp_path / "own.csv")))
+    assert schema.missing == ("-999", "n.a.")
+    features, _ = read_features(schema, pd.DataFrame({"a": [-999.0, 3.0]}))
+    assert features["a"].isna().tolist() == [True, False]

@@ -1,0 +1,93 @@
+"""Training after the search: the trial's own model, in a process of its own, also from one that is still warm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import psutil
+import pytest
+
+from hopular.data import load, make_splits
+from hopular.methods.saved import load_model
+from hopular.search.budget import Budget
+from hopular.search.engine import search
+from hopular.search.problem import make_problem
+from hopular.search.record import Record
+from hopular.search.train import StoppedError, train
+from hopular.search.warm import keep_warm, worker_for
+
+BUDGET = Budget(trials=3)
+
+
+@pytest.fixture(scope="module")
+def iris():
+    dataset = load("iris")
+    split = make_splits(dataset)[0]
+    return make_problem(dataset, split), dataset.X.iloc[split.test].reset_index(drop=True)
+
+
+def workers():
+    children = psutil.Process().children(recursive=True)
+    return [child.pid for child in children if "hopular.search.worker" in child.cmdline()]
+
+
+def test_it_is_the_trials_own_model_warm_or_not(iris, tmp_path):
+    problem, X_test = iris
+    url = f"sqlite:///{tmp_path}/studies.db"
+    with keep_warm(2):
+        found = search(problem, "decision_tree", BUDGET, storage=url)
+        (process,) = workers()
+        warm = train(problem, "decision_tree", found.best, BUDGET, X_test, study=found.study, folder=tmp_path / "warm")
+        assert workers() == [process]
+        other = train(problem, "decision_tree", found.best, BUDGET, X_test, study=found.study, seed=1)
+    assert workers() == []
+    cold = train(problem, "decision_tree", found.best, BUDGET, X_test, folder=tmp_path / "cold")
+    assert warm.state == cold.state == other.state == "complete"
+    assert warm.score == cold.score == found.best.score
+    np.testing.assert_array_equal(warm.test_predictions, cold.test_predictions)
+    assert warm.fit_seconds == found.best.fit_seconds  # it was not fitted again
+    assert cold.fit_seconds != found.best.fit_seconds
+    for folder in ("warm", "cold"):
+        np.testing.assert_array_equal(load_model(tmp_path / folder).predict_proba(X_test), cold.test_predictions)
+    assert sorted(warm.classes) == ["setosa", "versicolor", "virginica"]
+
+
+def test_a_failure_says_of_which_kind(problem, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing")
+    best = search(problem, "actor", Budget(), storage=f"sqlite:///{tmp_path}/studies.db").best
+    crash = train(problem, "actor", replace(best, params={"act": "segfault"}), Budget(), problem.X_valid)
+    assert (crash.state, crash.kind) == ("failed", "crash")
+    assert "SIGSEGV" in crash.message
+    limit = Budget(seconds_per_trial=0.2)
+    slow = train(problem, "actor", replace(best, params={"act": "hang"}), limit, problem.X_valid)
+    assert slow.kind == "time-out"
+
+
+def test_it_stops_when_told_to(iris):
+    problem, X_test = iris
+    record = Record(0, 0, {}, "complete", score=1.0)
+    with pytest.raises(StoppedError, match=r"decision_tree on iris .* was stopped"):
+        train(problem, "decision_tree", record, BUDGET, X_test, should_stop=lambda: True)
+    assert workers() == []
+
+
+def test_no_more_processes_are_kept_than_asked_for(problem):
+    with keep_warm(1):
+        for method in ("constant", "learner"):
+            with worker_for(problem, method, 1) as worker:
+                worker._ready(lambda: None)
+        assert len(workers()) == 1
+    assert workers() == []
+
+
+def test_a_worker_that_met_an_error_is_not_used_again(problem):
+    def fail():
+        with worker_for(problem, "constant", 1) as worker:
+            worker._ready(lambda: None)
+            raise ZeroDivisionError
+
+    with keep_warm(1):
+        with pytest.raises(ZeroDivisionError):
+            fail()
+        assert workers() == []

@@ -1,0 +1,150 @@
+"""The documentation is executed: its Python, its commands, its links, its build, and the tour."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.documented import PAGES, ROOT, blocks_of, check_line, run_python, shell_lines, write_houses
+
+SCREENSHOTS = {"mlflow-compare.png", "mlflow-experiments.png", "mlflow-trials.png"}  # taken from a real run
+TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+DOCS = [page for page in PAGES if page.parent != ROOT]
+WITH_PYTHON = [page for page in DOCS if any(b.language == "python" and b.is_executed for b in blocks_of(page))]
+WITH_SHELL = [page for page in DOCS if shell_lines(page)]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working folder with the table that pages talk of, and results of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path / "runs"))
+    monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")  # no command may look for a server here
+    for variable in ("MLFLOW_TRACKING_URI", "HOPULAR_STORAGE", "HOPULAR_DATA"):
+        monkeypatch.delenv(variable, raising=False)
+    write_houses(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=name)
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        file, _, anchor = link.partition("#")
+        if link.startswith(("http://", "https://")) or Path(file).name in SCREENSHOTS:
+            continue
+        target = (page.parent / file).resolve() if file else page
+        assert target.is_file(), f"{name(page)} links to {link}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", target.read_text(encoding="utf-8"), re.M)
+            assert anchor in [re.sub(r"[^\w]+", "-", heading.lower()).strip("-") for heading in headings], link
+
+
+@pytest.mark.parametrize("page", [*TEXTS, ROOT / "mkdocs.yml", ROOT / "examples" / "tour.py"], ids=name)
+def test_no_page_knows_a_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    places = re.findall(r"(?<![\w.])/(?:work|home|root|tmp|Users|usr|opt)/\S*", text)
+    hosts = re.findall(r"--index-url|PIP_INDEX_URL|https?://[^/\s]*(?:registry|mirror|nexus|artifactory)\S*", text)
+    assert places + hosts == []
+
+
+@pytest.mark.parametrize("page", WITH_SHELL, ids=name)
+def test_shell_lines_hold(page: Path, elsewhere: Path) -> None:
+    for line in shell_lines(page):
+        if not line.startswith("make") or shutil.which("make"):
+            check_line(line)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
+def test_python_blocks_run(page: Path, elsewhere: Path) -> None:
+    assert len(run_python(page)) > 2
+
+
+@pytest.mark.slow
+def test_a_method_outside_of_the_project_is_two_files(elsewhere: Path) -> None:
+    page = ROOT / "docs" / "howto" / "add-a-method.md"
+    files = re.findall(r"^`(\w+/gaussian_process\.py)`:$", page.read_text(encoding="utf-8"), re.M)
+    codes = [block.code for block in blocks_of(page) if block.language == "python"]
+    assert len(files) == len(codes) == 2
+    for file, code in zip(files, codes, strict=True):
+        path = elsewhere / "my-methods" / file
+        path.parent.mkdir(parents=True)
+        path.write_text(code, encoding="utf-8")
+    use = """
+from pathlib import Path
+
+from hopular.data import load, make_splits
+from hopular.methods import Run, get_method
+from hopular.methods.saved import load_model, save_model
+from hopular.search.budget import preset
+from hopular.search.engine import search
+from hopular.search.problem import make_problem
+
+for name in ("wine", "diabetes"):
+    data = load(name)
+    problem = make_problem(data, make_splits(data)[0])
+    best = search(problem, "gaussian_process", preset("smoke")).best
+    model = get_method("gaussian_process").make(data.task, best.params, Run(seed=0))
+    model.fit(problem.X_train, problem.y_train)
+    save_model(model, Path(name))
+    assert (load_model(Path(name)).predict(problem.X_valid) == model.predict(problem.X_valid)).all()
+    print(name, best.score)
+"""
+    environment = {**os.environ, "HOPULAR_PLUGINS": str(elsewhere / "my-methods"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", use], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    scores = dict(line.split() for line in done.stdout.splitlines())
+    assert float(scores["wine"]) > 0.8
+    assert float(scores["diabetes"]) < 0
+
+
+@pytest.mark.slow
+def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="the documentation's tools are not installed: pip install 'hopular[docs]'")
+    pytest.importorskip("mkdocstrings")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    home = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    reference = (tmp_path / "site" / "reference" / "automl.html").read_text(encoding="utf-8")
+    command_line = (tmp_path / "site" / "reference" / "command-line.html").read_text(encoding="utf-8")
+    loaded = re.findall(r"""(?:<script[^>]+src|<link[^>]+rel="stylesheet"[^>]+href)="(https?://[^"]+)""", home)
+    assert loaded == [], "a page must need no network"
+    assert "fit_table" in reference
+    assert "--minutes" in command_line
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("prefect")
+def test_the_tour_goes_from_a_raw_csv_to_a_served_model(tmp_path: Path) -> None:
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("PREFECT_", "MLFLOW_"))}
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / "tour.py"), str(tmp_path / "tour")],
+        env={**environment, "PYTHONPATH": str(ROOT), "HOPULAR_CACHE": str(tmp_path / "cache")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"hopular-flats is now \w+, version 1", done.stdout)
+    assert re.search(r"the server answers: \{'predictions': \[\d+\.\d+\]\}", done.stdout)
+    assert (tmp_path / "tour" / "model" / "report.html").is_file()
