@@ -20,16 +20,18 @@ benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 
 
 # One thread per test process: processes that each use all cores slow one another down many times over.
 test: $(READY)  ## Run the tests (ARGS="-m 'not slow'" for the fast ones, JOBS=n processes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: $(READY)  ## Check style, formatting and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## Measure the model's speed and memory against the floor, the search's overhead, and loading
+bench: $(READY)  ## Measure the model's speed and memory, and what search, tracking, pipeline and loading cost
 	$(BIN)/python -m benchmarks.speed $(ARGS)
 	$(BIN)/python -m benchmarks.search
+	$(BIN)/python -m benchmarks.tracking
+	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.data
 
 # The variable silences Material's notice about the next version of MkDocs.

@@ -1,8 +1,8 @@
 """A Prefect plugin: `prefect deployment run hopular-benchmark` works as it is typed, while the services are up.
 
 Prefect loads it at its import (entry point `prefect.plugins`) where `[plugins] enabled` is set, as it is in this
-project's prefect.toml. It does three things. The address of the server comes from services.json, so no shell has to
-export it and any port will do; PREFECT_API_URL in the environment has precedence, and without services Prefect's own
+project's prefect.toml. It does three things. The address of the server comes from services.json, so that no shell has
+to export it and any port will do; PREFECT_API_URL in the environment has precedence, and without services Prefect's own
 settings apply. A deployment can be named without its flow, if only one flow has a deployment of that name. And a server
 that Prefect starts for one run alone ends with that run, also if it is killed.
 """

@@ -75,7 +75,7 @@ def test_python_blocks_run(page: Path, elsewhere: Path) -> None:
 @pytest.mark.slow
 def test_a_method_outside_of_the_project_is_two_files(elsewhere: Path) -> None:
     page = ROOT / "docs" / "howto" / "add-a-method.md"
-    files = re.findall(r"^`(\w+/gaussian_process\.py)`:$", page.read_text(encoding="utf-8"), re.M)
+    files = re.findall(r"^`(\w+/qda\.py)`:$", page.read_text(encoding="utf-8"), re.M)
     codes = [block.code for block in blocks_of(page) if block.language == "python"]
     assert len(files) == len(codes) == 2
     for file, code in zip(files, codes, strict=True):
@@ -92,22 +92,18 @@ from hopular.search.budget import preset
 from hopular.search.engine import search
 from hopular.search.problem import make_problem
 
-for name in ("wine", "diabetes"):
-    data = load(name)
-    problem = make_problem(data, make_splits(data)[0])
-    best = search(problem, "gaussian_process", preset("smoke")).best
-    model = get_method("gaussian_process").make(data.task, best.params, Run(seed=0))
-    model.fit(problem.X_train, problem.y_train)
-    save_model(model, Path(name))
-    assert (load_model(Path(name)).predict(problem.X_valid) == model.predict(problem.X_valid)).all()
-    print(name, best.score)
+data = load("wine")
+problem = make_problem(data, make_splits(data)[0])
+best = search(problem, "qda", preset("smoke")).best
+model = get_method("qda").make(data.task, best.params, Run(seed=0)).fit(problem.X_train, problem.y_train)
+save_model(model, Path("saved"))
+assert (load_model(Path("saved")).predict(problem.X_valid) == model.predict(problem.X_valid)).all()
+print(best.score)
 """
     environment = {**os.environ, "HOPULAR_PLUGINS": str(elsewhere / "my-methods"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", use], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
-    scores = dict(line.split() for line in done.stdout.splitlines())
-    assert float(scores["wine"]) > 0.8
-    assert float(scores["diabetes"]) < 0
+    assert float(done.stdout) > 0.8
 
 
 @pytest.mark.slow

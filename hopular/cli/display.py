@@ -33,7 +33,9 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
         screen = Console(file=terminal, highlight=False)
         if screen.is_terminal:
             picture = _Picture()
-            with Live(get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False):
+            with Live(
+                get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False
+            ):
                 yield picture
         else:
             yield _Lines(terminal, is_verbose)

@@ -34,7 +34,9 @@ def test_a_worker_and_then_the_command_are_killed(tmp_path, through_server, said
     with running(FEW, runs, **through_server) as command:
         assert command.end() == 0, command.text
     check_whole(runs, score_table(calm), units=4)
-    said(f"killed a worker and the command after {seen} lines of progress: same scores, nothing missing, double or left")
+    said(
+        f"killed a worker and the command after {seen} lines of progress: same scores, nothing missing, double or left"
+    )
 
 
 @pytest.mark.soak

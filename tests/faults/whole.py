@@ -59,8 +59,12 @@ def check_store(client: Any, units: int) -> Counter[tuple[str, str]]:
         assert sorted(slots[run.info.run_id]) == list(range(len(slots[run.info.run_id])))
         models = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
         assert [(str(model.status), model.model_id) for model in models] == [("READY", run.data.tags["hopular.model"])]
-    return Counter({(r.data.tags["hopular.dataset"], r.data.tags["hopular.method"]): len(slots[r.info.run_id])
-                    for r in of_kind["unit"]})
+    return Counter(
+        {
+            (r.data.tags["hopular.dataset"], r.data.tags["hopular.method"]): len(slots[r.info.run_id])
+            for r in of_kind["unit"]
+        }
+    )
 
 
 def study_slots(runs: Path) -> Counter[tuple[str, int]]:
