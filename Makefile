@@ -35,19 +35,15 @@ bench: $(READY)  ## Measure the model's speed and memory, and what search, track
 	$(BIN)/python -m benchmarks.data
 
 # The variable silences Material's notice about the next version of MkDocs.
-docs: $(VENV)/.docs  ## Build the documentation into site/
+docs: $(READY)  ## Build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict $(ARGS)
 
 clean:  ## Remove caches and build output (keeps .venv and mlruns)
-	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 # Building the package itself needs setuptools alone, so the constraints need not reach the isolated build.
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install -c constraints.txt -e '.[test,dev]'
-	@touch $@
-
-$(VENV)/.docs: $(READY)
-	$(BIN)/python -m pip install -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m pip install -c constraints.txt -e '.[test,dev,docs]'
 	@touch $@

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from flows.schedule import Course, follow, reason_of
 from flows.scratch import own_scratch
 from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, train
 from flows.tracking.membership import join_benchmark, store_id
-from flows.tracking.store import open_store
+from flows.tracking.store import open_store, patiently
 from hopular.methods import get_method
 from hopular.search.engine import name_study
 from hopular.search.warm import keep_warm
@@ -58,14 +59,15 @@ def run_plan(plan: Plan) -> dict[str, Any]:
         try:
             datasets, failed = _fetch(runner, plan)
             benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])
-            courses = list(_courses(plan, datasets, benchmark, store_id(client)))
+            courses = list(_courses(plan, datasets, benchmark, patiently(lambda: store_id(client))))
             tell(Event("planned", trials=len(courses), message=benchmark))
             get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
             audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}
             for course in follow(courses, len(STEPS), lambda *step: _next_task(runner, *step), width):
                 _tell_end(course)
                 if not course.error:
-                    join_benchmark(client, course.results[0]["run_id"], benchmark)
+                    run_id = course.results[0]["run_id"]
+                    patiently(partial(join_benchmark, client, run_id, benchmark))
             facts = [dataset_facts(found, audits[reference]) for reference, (found, _) in datasets.items()]
             results = collect(plan, benchmark, facts, courses)
             if not len(results.scores):

@@ -41,7 +41,8 @@ def setup_environment(*, ctx: HookContext) -> SetupResult | None:
     state = read_state()
     if state is not None and is_running(state):
         return SetupResult(env=reach(state), note="the services of this project")
-    if ctx.api_url is None and is_prefect_command(sys.argv) and sys.argv[1:3] == ["deployment", "run"]:
+    is_run = is_prefect_command(sys.argv) and sys.argv[1:3] == ["deployment", "run"] and "--help" not in sys.argv
+    if ctx.api_url is None and is_run:
         # Prefect would start a server of its own for this command, wait for it, and find no deployment in it.
         sys.exit("No Prefect server is running here: start one with `hopular up --detach`, or set PREFECT_API_URL.")
     return None

@@ -11,6 +11,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
+from flows.tasks import RETRY
 from flows.tracking.champion import Candidate, promote
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
@@ -22,7 +23,7 @@ from hopular.evaluation.verdict import headline
 from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
 from hopular.report.page import write_report
 
-QUIET: dict[str, Any] = {"cache_policy": NO_CACHE, "timeout_seconds": 1800}
+LAST: dict[str, Any] = {"cache_policy": NO_CACHE, "timeout_seconds": 1800, **RETRY}
 
 
 def report_folder(benchmark: str) -> Path:
@@ -30,7 +31,7 @@ def report_folder(benchmark: str) -> Path:
     return settings.runs_folder() / "reports" / benchmark
 
 
-@task(name="rank", **QUIET)
+@task(name="rank", **LAST)
 def rank(results: Results, candidates: Mapping[str, list[Candidate]]) -> dict[str, Any]:
     """Rank the methods, and make the winner by validation of each dataset its champion."""
     client = open_store()
@@ -38,7 +39,7 @@ def rank(results: Results, candidates: Mapping[str, list[Candidate]]) -> dict[st
     return {"table": leaderboard(results), "headline": headline(results), "champions": champions}
 
 
-@task(name="report", **QUIET)
+@task(name="report", **LAST)
 def report(
     results: Results, ranked: Mapping[str, Any], failed: Mapping[str, str], changes: Comparison | None
 ) -> dict[str, Any]:

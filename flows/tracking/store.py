@@ -80,13 +80,29 @@ def _initialise(uri: str) -> None:
     if not sqlalchemy.event.contains(sqlalchemy.Engine, "connect", _relax):
         sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _relax)
     with one_at_a_time("store"):
-        if uri.startswith("sqlite:"):
-            engine = sqlalchemy.create_engine(uri)
-            Path(engine.url.database or "").parent.mkdir(parents=True, exist_ok=True)
-            with engine.connect() as connection:  # readers do not wait for a writer; the file remembers it
-                connection.exec_driver_sql("PRAGMA journal_mode=WAL")
-            engine.dispose()
-        MlflowClient(tracking_uri=uri, registry_uri=uri).search_experiments(max_results=1)
+        try:
+            if uri.startswith("sqlite:"):
+                _use_wal(uri)
+            MlflowClient(tracking_uri=uri, registry_uri=uri).search_experiments(max_results=1)
+        except sqlalchemy.exc.OperationalError:  # it is away or locked, which may pass
+            raise
+        except sqlalchemy.exc.DatabaseError as error:
+            place = sqlalchemy.make_url(uri).render_as_string(hide_password=True)
+            raise ValueError(
+                f"the tracking store {place} is damaged ({error.orig}): put a copy of it back, or move it away, and a "
+                "new one is made"
+            ) from error
+
+
+def _use_wal(uri: str) -> None:
+    """Let readers of a sqlite file not wait for a writer; the file remembers it."""
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(uri)
+    Path(engine.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+    with engine.connect() as connection:
+        connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    engine.dispose()
 
 
 def _relax(connection: Any, _: Any) -> None:

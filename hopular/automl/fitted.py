@@ -21,7 +21,7 @@ import pandas as pd
 from hopular import __version__
 from hopular.automl.schema import Schema, read_features
 from hopular.evaluation.results import Results
-from hopular.methods import methods
+from hopular.evaluation.verdict import title
 from hopular.methods.saved import load_model
 
 FORMAT = 1  # of the folder; raised when an older reader would misunderstand it
@@ -51,12 +51,15 @@ class Facts:
 
     @property
     def title(self) -> str:
-        """The model in words: 'LightGBM', or 'Ensemble of LightGBM 60 %, Hopular 40 %'."""
-        names = [methods()[name].title if name in methods() else name for name, _ in self.members]
-        if len(names) == 1:
-            return names[0]
-        shares = (f"{name} {100 * weight:.0f} %" for name, (_, weight) in zip(names, self.members, strict=True))
-        return f"Ensemble of {', '.join(shares)}"
+        """The model in words: 'LightGBM', or 'ensemble of LightGBM 60 %, Hopular 40 %'."""
+        shares: dict[str, float] = {}
+        for name, weight in self.members:
+            shares[title(name)] = shares.get(title(name), 0.0) + weight
+        if len(self.members) == 1:
+            return next(iter(shares))
+        if len(shares) == 1:
+            return f"ensemble of {len(self.members)} settings of {next(iter(shares))}"
+        return f"ensemble of {', '.join(f'{name} {100 * share:.0f} %' for name, share in shares.items())}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,7 @@ from hopular.search.worker import InfrastructureError
 POOL = "all methods"  # the name under which processes are kept warm
 MAX_WORKERS = 8  # processes side by side; on more cores each gets several threads
 GRACE, GRACE_SECONDS = 2.0, 20.0  # times its limit, and at least so long: then a fit that goes on is ended
-LEAST_GRACE = 8.0  # seconds, however little time is left: the first model of a process waits for imports
+LEAST_GRACE = 15.0  # seconds, however little time is left: the first model of a process waits for imports
 FIRST_SHARE = 0.6  # of the time left that the first round may take
 SHORTEST = 1.0  # seconds that any fit is given
 FADING = 0.75  # how much less time a method gets than the one ranked before it

@@ -58,15 +58,18 @@ def fit(
     with waiting(is_silent) as tell:
         tell(f"reading {file}")
         from hopular.automl.fitted import check_target
+        from hopular.automl.portfolio import choose_methods
 
         dataset = read_dataset(file, target)
         folder = output or Path(f"{dataset.name.replace(':', '-')}-model")
         check_target(folder)
+        names = [name.strip() for name in methods.split(",") if name.strip()] if methods else None
+        choose_methods(dataset.task, 60 * minutes, names)
     if not is_silent:
         _show_dataset(dataset)
     command = _command(file, target, minutes, output, methods, seed)
     try:
-        fitted = _fit(dataset, start + 60 * minutes, folder, methods, seed, command, file, is_silent)
+        fitted = _fit(dataset, start + 60 * minutes, folder, names, seed, command, file, is_silent)
     except KeyboardInterrupt:
         complain(f"stopped. What was tried is kept; go on with: {command}", style="yellow")
         return INTERRUPTED
@@ -78,20 +81,26 @@ def fit(
 
 
 def _fit(
-    dataset: Dataset, end: float, folder: Path, methods: str | None, seed: int, command: str, file: str, is_silent: bool
+    dataset: Dataset,
+    end: float,
+    folder: Path,
+    methods: list[str] | None,
+    seed: int,
+    command: str,
+    file: str,
+    is_silent: bool,
 ) -> Fitted:
     from hopular.automl import fit_table
     from hopular.automl.fit import SHORTEST
     from hopular.cli.benchmark import errors_to_log
     from hopular.cli.race import show_race
 
-    names = [name.strip() for name in methods.split(",") if name.strip()] if methods else None
     seconds = max(SHORTEST, end - time.monotonic())
     with show_race(seconds, is_silent) as listener, errors_to_log():
         fitted = fit_table(
             dataset,
             seconds,
-            methods=names,
+            methods=methods,
             seed=seed,
             command=command,
             file_rows=_file_rows(file, dataset),

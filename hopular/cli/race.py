@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -35,7 +34,7 @@ def show_race(seconds: float, is_quiet: bool = False) -> Iterator[Callable[[News
     from rich.console import Console
     from rich.live import Live
 
-    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+    with os.fdopen(os.dup(2), "w", encoding="utf-8") as terminal:
         screen = Console(file=terminal, highlight=False)
         if screen.is_terminal:
             picture = _Picture(seconds)
@@ -84,7 +83,9 @@ class _Lines:
             if news.stage == "plan":
                 self._print(f"trying {len(news.methods)} methods{_resumed(news)}")
             elif news.record is not None and self._standing.add(news.method, news.record):
-                self._print(f"best so far: {_title(news.method)}, {_score(news.record)} on the validation rows")
+                loss = news.record.metrics.get("log_loss")
+                details = _score(news.record) if loss is None else f"{_score(news.record)}, log loss {loss:.4g}"
+                self._print(f"best so far: {_title(news.method)}, {details} on the validation rows")
             elif news.stage in STAGES:
                 self._print(STAGES[news.stage])
 

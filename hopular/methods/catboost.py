@@ -129,6 +129,5 @@ METHOD = Method(
     make=make,
     paper_name="CatBoost",
     packages=("catboost",),
-    extra="benchmark",
     uses_gpu=True,
 )

@@ -144,6 +144,5 @@ METHOD = Method(
     make=make,
     paper_name="LightGBM",
     packages=("lightgbm",),
-    extra="benchmark",
     uses_gpu=True,
 )

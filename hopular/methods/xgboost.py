@@ -141,6 +141,5 @@ METHOD = Method(
     make=make,
     paper_name="XGBoost",
     packages=("xgboost",),
-    extra="benchmark",
     uses_gpu=True,
 )

@@ -30,6 +30,7 @@ from hopular.search.worker import InfrastructureError, LostError, Worker
 VERSION = 1  # of the protocol; another one starts new studies
 BEAT = 5.0  # seconds between beats of a lease
 WAIT = (0.2, 2.0)  # seconds between looks at slots that others have, at first and later on
+GRACE, MAX_GRACE = 0.2, 10.0  # share of a search's time, and seconds, that a first trial may still use after the end
 RETRIES = 2  # of a trial whose process could not be started or was lost
 PAUSE = 1.0  # seconds before the first of them
 
@@ -143,6 +144,8 @@ class _Search:
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
         self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
         self._start, self._deadline = 0.0, float("inf")
+        self._grace = min(GRACE * (budget.seconds or 0.0), MAX_GRACE)
+        self._is_empty = True  # no trial is complete yet
 
     def result(self) -> SearchResult:
         records = [Record.from_json(trial.user_attrs["record"]) for trial in self.study.trials().values()]
@@ -154,7 +157,10 @@ class _Search:
         """Run `jobs` trials side by side, each in a process of its own, and yield records as they come."""
         self._start = time.monotonic()
         if self.budget.seconds is not None:
-            self._deadline = self._start + self.budget.seconds - self.study.spent()
+            self._is_empty, spent = self.result().best is None, self.study.spent()
+            if self._is_empty and spent >= self.budget.seconds:
+                spent = 0.0  # all time is used and nothing came of it: worth another try
+            self._deadline = self._start + self.budget.seconds - spent
         finished: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
         threads = [threading.Thread(target=self._work, args=(finished,), daemon=True) for _ in range(self.jobs)]
         working = len(threads)
@@ -213,8 +219,10 @@ class _Search:
         finally:
             finished.put(None)
 
-    def _is_over(self) -> bool:
-        return self._stop.is_set() or self._should_stop() or time.monotonic() >= self._deadline
+    def _is_over(self, is_running: bool = False) -> bool:
+        """Whether to start no more trials; or, if one is running, whether to give it up."""
+        grace = self._grace if is_running and self._is_empty else 0.0
+        return self._stop.is_set() or self._should_stop() or time.monotonic() >= self._deadline + grace
 
     def _run(self, worker: Worker, slot: int) -> Record | None:
         """The trial of a leased slot. None if the lease was lost before the trial was finished."""
@@ -228,6 +236,7 @@ class _Search:
             with self._lock:
                 self.proposer.forget(proposal)
                 is_stored = self.study.add(record, proposal.params, proposal.distributions)
+            self._is_empty = self._is_empty and record.state != "complete"
             return record if is_stored else None
         except BaseException:
             self.study.release(slot)
@@ -245,7 +254,7 @@ class _Search:
 
         def beat() -> None:
             nonlocal last
-            if self._is_over():
+            if self._is_over(is_running=True):
                 raise _Cancelled
             if time.monotonic() - last > BEAT:
                 self.study.beat(slot)

@@ -146,11 +146,11 @@ def _train(
 
 def _save(estimator: Any, folder: Path) -> str:
     """Write the model; some libraries know no way without pickle, which is no failure of the fit."""
-    from hopular.methods.saved import save_model
+    from hopular.methods.saved import NotSavableError, save_model
 
     try:
         save_model(estimator, folder)
-    except NotImplementedError as error:
+    except NotSavableError as error:
         return str(error)
     return ""
 

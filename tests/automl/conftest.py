@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from hopular.automl import Fitted, fit_table
+from hopular.automl.news import News
 from hopular.data.dataset import Dataset
+
+QUICK = ["majority", "pls"]  # ten settings in all: once they are tried, there is no reason to wait
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +23,25 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("HOPULAR_STORAGE", raising=False)
     return folder
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A fit, and what it told."""
+
+    fitted: Fitted
+    news: list[News]
+
+
+@pytest.fixture(scope="session")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
+    """The table of flowers, fitted once for all tests that only look."""
+    news: list[News] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
+        return Watched(
+            fit_table(flowers(), 120, methods=QUICK, command="hopular fit flowers.csv", on_news=news.append), news
+        )
 
 
 def flowers(rows: int = 90) -> Dataset:

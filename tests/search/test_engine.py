@@ -295,16 +295,16 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
     monkeypatch.setattr(warm, "Worker", Patient)
     monkeypatch.setattr(engine, "BEAT", 0.1)
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang nothing")
-    budget = Budget(seconds=1.2)
+    budget = Budget(seconds=2.5)
     start = time.monotonic()
     result = search(problem, "actor", budget, storage=new_storage)
-    assert 1.2 < time.monotonic() - start < 5
+    assert 2.5 < time.monotonic() - start < 8
     assert result.summary == "1 of 3 trials: 1 complete"
     assert not result.complete
     assert leases(new_storage) == []
     start = time.monotonic()
     assert search(problem, "actor", budget, storage=new_storage) == result
-    assert time.monotonic() - start < 1
+    assert time.monotonic() - start < 2.4  # nothing like the whole time again
 
 
 def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monkeypatch):

@@ -60,7 +60,7 @@ class Actor:
     def act_hog(self, X: Any, y: Any) -> None:
         """Ask for more and more memory, a megabyte at a time, up to `megabytes`, and keep it in a ring."""
         self.hoard: list[Any] = [self]
-        for _ in range(self.params["megabytes"]):
+        for _ in range(self.params.get("megabytes", 16_000)):
             self.hoard.append(np.ones(2**17))
 
     def act_memory_error(self, X: Any, y: Any) -> None:

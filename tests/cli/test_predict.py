@@ -1,0 +1,55 @@
+"""`hopular predict`: a row for every row, and a clear word where that cannot be."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from hopular.automl import fit_table
+from hopular.data import Dataset
+from tests.cli.conftest import Hopular
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    X = pd.DataFrame({"height": [float(n % 10) for n in range(60)], "leaf": pd.Categorical(["big", "small"] * 30)})
+    y = pd.Series(pd.Categorical(["oak" if n % 10 > 4 else "elm" for n in range(60)]), name="tree")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
+        fitted = fit_table(Dataset("trees", X, y, "classification", source=""), 120, methods=["pls"])
+        return fitted.save(tmp_path_factory.mktemp("models") / "model")
+
+
+def test_predictions_and_probabilities_in_the_order_of_the_file(hopular: Hopular, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("leaf,id,height\nbig,a,9\nsmall,b,0\nhuge,c,\n")
+    outcome = hopular("predict", str(model), str(tmp_path / "new.csv"))
+    assert outcome.code == 0, outcome.err
+    answers = pd.read_csv(io.StringIO(outcome.out))
+    assert list(answers.columns) == ["prediction", "p(elm)", "p(oak)"]
+    assert answers["prediction"].tolist()[:2] == ["oak", "elm"]
+    assert "ignored, as the model does not use it: id" in outcome.err
+    assert "leaf: 1 value (huge) counts as missing, new to the model" in outcome.err
+
+
+def test_a_file_is_written_and_the_target_may_be_there(hopular: Hopular, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("height,leaf,tree\n9,big,oak\n1,small,elm\n")
+    outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv"), "--why")
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == ""
+    assert len(pd.read_csv(tmp_path / "out.csv")) == 2
+    assert "2 predictions of tree are in" in outcome.err
+    assert "ignored" not in outcome.err
+    assert "only Hopular reads its answers from them" in outcome.err
+
+
+def test_what_cannot_be_predicted_is_said(hopular: Hopular, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("heigth,leaf\n9,big\n")
+    outcome = hopular("predict", str(model), str(tmp_path / "new.csv"))
+    assert outcome.code == 2
+    assert "the model needs height, not among the columns of the new rows. Did you mean 'heigth'?" in outcome.err
+    outcome = hopular("predict", str(tmp_path), str(tmp_path / "new.csv"))
+    assert outcome.code == 2
+    assert "is no model of hopular fit: it has no hopular-model.json" in outcome.err

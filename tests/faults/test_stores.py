@@ -1,0 +1,156 @@
+"""Stores that are locked, away, full or damaged: work goes on or stops with a clear message, and a restart completes."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import subprocess
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from hopular.methods import Run, get_method
+from hopular.methods.saved import load_model, save_model
+from hopular.search import warm
+from hopular.search.budget import Budget
+from hopular.search.engine import search
+from hopular.search.problem import make_problem
+from hopular.search.storage import StorageError, Study, open_storage
+from tests.faults.whole import all_runs, check_store, score_table, store_of
+from tests.search.conftest import InlineWorker, make_dataset, make_split
+from tests.toys import toy_methods
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
+SMALL = {"datasets": ["iris", "diabetes"], "methods": ["glm", "majority", "mean"]}
+
+
+@contextmanager
+def locked(file, seconds):
+    """Hold the write lock of a sqlite file for some seconds, as another process would, from the start of the block."""
+    holder = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN IMMEDIATE")
+
+    def release():
+        time.sleep(seconds)
+        holder.execute("ROLLBACK")
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+        holder.close()
+
+
+def test_a_search_waits_for_a_locked_database(runs, monkeypatch, said):
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    problem, seconds = make_problem(make_dataset(), make_split()), 7.0  # longer than sqlite waits by itself
+    with toy_methods():
+        open_storage().engine.dispose()
+        start = time.monotonic()
+        with locked(runs / "optuna.db", seconds):
+            result = search(problem, "constant", Budget(trials=5))
+    assert time.monotonic() - start >= seconds
+    assert [record.state for record in result.records] == ["complete"] * 5
+    said(f"optuna.db locked for {seconds:g} s: the search waited and has all 5 trials")
+
+
+def test_a_damaged_database_of_studies_is_named(runs):
+    storage = open_storage()
+    Study(storage, "study").close()
+    storage.engine.dispose()
+    file = runs / "optuna.db"
+    content = file.read_bytes()
+    for damaged in (b"no database" * 1000, content[: len(content) // 2], content[:8192] + os.urandom(50_000)):
+        for path in runs.glob("optuna.db*"):
+            path.unlink()
+        file.write_bytes(damaged)
+        with pytest.raises(StorageError, match=r"the database of studies sqlite:///.*optuna\.db cannot be opened"):
+            Study(open_storage(), "study")
+
+
+def test_a_damaged_tracking_store_is_named(runs):
+    from flows.tracking.store import open_store
+
+    runs.mkdir()
+    (runs / "mlflow.db").write_bytes(b"no database" * 1000)
+    with pytest.raises(ValueError, match=r"sqlite:///.*mlflow\.db is damaged \(file is not a database\): put a copy"):
+        open_store()
+
+
+@pytest.mark.parametrize("method", ["glm", "xgboost", "lightgbm", "catboost", "majority", "mlp"])
+def test_a_damaged_model_file_is_named(method, tmp_path):
+    problem = make_problem(make_dataset(), make_split())
+    y = problem.y_train.gt(0).map({True: "high", False: "low"}).astype("category")
+    params = {"max_epochs": 1} if get_method(method).has_curve else {}
+    save_model(get_method(method).make("classification", params, Run()).fit(problem.X_train, y), tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files
+    for path in files:
+        whole = path.read_bytes()
+        place = random.randrange(len(whole))
+        flipped = whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :]
+        for content in (b"", whole[: len(whole) // 2], os.urandom(len(whole)), flipped):
+            path.write_bytes(content)
+            try:
+                load_model(tmp_path)
+            except ValueError as error:
+                assert str(tmp_path) in str(error), error
+            else:
+                assert content == flipped, "only one changed letter can go unnoticed"
+        path.write_bytes(whole)
+    load_model(tmp_path)
+
+
+def test_a_damaged_result_is_made_again(benchmark, runs, said):
+    benchmark(**SMALL)
+    before = score_table(runs)
+    folder = next(path.parent for path in _result_files() if "search-" in path.name)
+    kept = sorted(path for path in folder.iterdir() if path.name.startswith(("search-", "train-", "evaluate-")))
+    for path, size in zip(random.sample(kept, 4), (0, 10, 100, None), strict=True):
+        content = path.read_bytes()
+        path.write_bytes(os.urandom(200) if size is None else content[:size])
+    again = benchmark(**SMALL)
+    assert (again.units, again.failed) == (4, {})
+    assert score_table(runs).equals(before)
+    with store_of(runs) as client:
+        check_store(client, units=4)
+    said("4 damaged task results of 12: those units were done again, same scores")
+
+
+def _result_files():
+    from prefect.settings import get_current_settings
+
+    return list(get_current_settings().results.local_storage_path.iterdir())
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A disk of a few megabytes, and how to make it larger."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("mounting a small disk needs root")
+    yield folder, lambda: subprocess.run(["mount", "-o", "remount,size=300m", str(folder)], check=True)
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_named_and_a_restart_completes(small_disk, benchmark, monkeypatch, said):
+    folder, enlarge = small_disk
+    monkeypatch.setenv("HOPULAR_RUNS", str(folder / "runs"))
+    monkeypatch.setenv("HOPULAR_CACHE", str(folder / "cache"))
+    with pytest.raises(Exception, match=r"[Nn]o space left on device|disk is full|disk I/O error") as caught:
+        outcome = benchmark(**SMALL)
+        raise RuntimeError("; ".join(outcome.failed.values()))
+    enlarge()
+    outcome = benchmark(**SMALL)
+    assert (outcome.units, outcome.failed) == (4, {})
+    with store_of(folder / "runs") as client:
+        check_store(client, units=4)
+        assert len(all_runs(client)) == 4 + 6 + 1
+    said(f"a disk of 2 MB: stopped with '{str(caught.value)[:90]}...', and with room completed")
