@@ -82,7 +82,7 @@ def _initialise(uri: str) -> None:
     with one_at_a_time("store"):
         try:
             if uri.startswith("sqlite:"):
-                _use_wal(uri)
+                make_sqlite(uri)
             MlflowClient(tracking_uri=uri, registry_uri=uri).search_experiments(max_results=1)
         except sqlalchemy.exc.OperationalError:  # it is away or locked, which may pass
             raise
@@ -94,12 +94,27 @@ def _initialise(uri: str) -> None:
             ) from error
 
 
-def _use_wal(uri: str) -> None:
-    """Let readers of a sqlite file not wait for a writer; the file remembers it."""
-    import sqlalchemy
+def make_sqlite(uri: str) -> None:
+    """Make a sqlite store if there is none, so that readers do not wait for a writer, which the file remembers.
 
-    engine = sqlalchemy.create_engine(uri)
-    Path(engine.url.database or "").parent.mkdir(parents=True, exist_ok=True)
+    Its tables are made in another file that is then renamed: MLflow can never open one that it was killed in making.
+    """
+    import sqlalchemy
+    from mlflow import MlflowClient
+
+    url = sqlalchemy.make_url(uri)
+    file = Path(url.database or "")
+    if not file.is_file() or not file.stat().st_size:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f".{file.name}.part")
+        try:
+            part.unlink(missing_ok=True)
+            aside = url.set(database=str(part)).render_as_string(hide_password=False)
+            MlflowClient(tracking_uri=aside, registry_uri=aside).search_experiments(max_results=1)
+            os.replace(part, file)
+        finally:
+            part.unlink(missing_ok=True)
+    engine = sqlalchemy.create_engine(url)
     with engine.connect() as connection:
         connection.exec_driver_sql("PRAGMA journal_mode=WAL")
     engine.dispose()

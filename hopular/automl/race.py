@@ -31,6 +31,7 @@ GRACE, GRACE_SECONDS = 2.0, 20.0  # times its limit, and at least so long: then 
 LEAST_GRACE = 15.0  # seconds, however little time is left: the first model of a process waits for imports
 FIRST_SHARE = 0.6  # of the time left that the first round may take
 SHORTEST = 1.0  # seconds that any fit is given
+SURE = 3.0  # times its usual seconds that must be left for a fit to begin
 FADING = 0.75  # how much less time a method gets than the one ranked before it
 POLL = 0.1  # seconds between looks for something to do
 
@@ -140,14 +141,17 @@ class Race:
     # ---------------------------------------------------------------------------------------- who is next, how long
 
     def _choose(self) -> Candidate | None:
-        """Whoever has not been tried; then the one that has had the least time for its promise, if a fit may end."""
+        """Whoever has not been tried; then the one that has had the least time for its promise.
+
+        A fit that is not likely to end in time is not begun: its process is of more use for the refit if it is alive.
+        """
         free = [candidate for candidate in self.candidates if not candidate.is_running and not candidate.is_over]
         untried = [candidate for candidate in free if not candidate.records]
         if untried:
             return min(untried, key=lambda candidate: candidate.cost)
         left = self.end - time.monotonic()
         promise = self._promise()
-        able = [candidate for candidate in free if _expected(candidate) < left]
+        able = [candidate for candidate in free if SURE * _expected(candidate) < left]
         return min(able, key=lambda candidate: candidate.seconds / promise[candidate.name], default=None)
 
     def _promise(self) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -97,10 +98,10 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
         complain(f"stopped. What is finished is kept; go on with: {command_of(plan)}", style="yellow")
         return INTERRUPTED
     except httpx.TransportError as error:
-        raise RuntimeError(
-            f"the Prefect server does not answer any more ({error}). What is finished is kept; go on with: "
-            f"{command_of(plan)}"
-        ) from error
+        logging.getLogger("hopular").error("the Prefect server does not answer", exc_info=error)
+        what = f"the Prefect server does not answer any more ({error})"
+        complain(f"{what}. What is finished is kept; go on with: {command_of(plan)}")
+        os._exit(FAILED)  # Prefect would go on for minutes to tell the server about it
     if is_json:
         show_json(outcome)
     else:

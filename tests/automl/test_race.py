@@ -49,13 +49,13 @@ def test_everyone_is_tried_the_cheap_ones_first_then_the_promising(problem: Prob
     assert race._choose() is hopular
     tried(hopular, 0.5)
     assert race._choose() is svm  # all had a second, and it is the best
-    tried(svm, 0.3, seconds=30)
+    tried(svm, 0.3, seconds=5)
     assert race._choose() is hopular
 
 
 def test_nobody_is_given_a_fit_that_cannot_end_in_time(problem: Problem, tmp_path: Path) -> None:
     glm = Candidate("glm", problem, 0, tmp_path / "glm")
-    tried(glm, 0.9, seconds=30)
+    tried(glm, 0.9, seconds=10)
     assert make_race([glm], problem, seconds=60)._choose() is glm
     assert make_race([glm], problem, seconds=20)._choose() is None
 

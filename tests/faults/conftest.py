@@ -1,4 +1,4 @@
-"""A Prefect server and toy methods for tests that break things, each of which prints what it tried and what survived."""
+"""A Prefect server and toy methods for tests that break things; each prints what it tried and what survived."""
 
 from __future__ import annotations
 

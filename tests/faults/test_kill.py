@@ -48,9 +48,10 @@ def test_killed_at_random_moments(tmp_path, said):
     while len(kills) < KILLS:
         victim = moments.choice(["parent", "parent", "server", "worker"])
         with running(MANY, runs, **IMPATIENT) as command:
-            if not command.wait_for_line(moments.randint(0, 25)):
+            line = moments.randint(0, 20)
+            if not command.wait_for_line(line):
                 break
-            time.sleep(moments.uniform(0, 2))
+            time.sleep(moments.uniform(0, 2 if line else 25))
             if not command.kill(victim):
                 victim = "parent"
                 command.kill(victim)

@@ -1,9 +1,10 @@
-"""Stores that are locked, away, full or damaged: work goes on or stops with a clear message, and a restart completes."""
+"""Stores that are locked, away, full or damaged: work goes on, or stops with a clear message and a restart completes."""
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import sqlite3
 import subprocess
 import threading
@@ -96,14 +97,18 @@ def test_a_damaged_model_file_is_named(method, tmp_path):
         flipped = whole[:place] + bytes([whole[place] ^ 0x40]) + whole[place + 1 :]
         for content in (b"", whole[: len(whole) // 2], os.urandom(len(whole)), flipped):
             path.write_bytes(content)
-            try:
-                load_model(tmp_path)
-            except ValueError as error:
-                assert str(tmp_path) in str(error), error
-            else:
-                assert content == flipped, "only one changed letter can go unnoticed"
+            assert str(tmp_path) in refusal(tmp_path) or content == flipped  # one letter of a name may go unnoticed
         path.write_bytes(whole)
     load_model(tmp_path)
+
+
+def refusal(folder):
+    """The message with which a model is refused; "" if it is loaded."""
+    try:
+        load_model(folder)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def test_a_damaged_result_is_made_again(benchmark, runs, said):
@@ -144,13 +149,20 @@ def test_a_full_disk_is_named_and_a_restart_completes(small_disk, benchmark, mon
     folder, enlarge = small_disk
     monkeypatch.setenv("HOPULAR_RUNS", str(folder / "runs"))
     monkeypatch.setenv("HOPULAR_CACHE", str(folder / "cache"))
-    with pytest.raises(Exception, match=r"[Nn]o space left on device|disk is full|disk I/O error") as caught:
-        outcome = benchmark(**SMALL)
-        raise RuntimeError("; ".join(outcome.failed.values()))
+    message = trouble(benchmark)
+    assert re.search(r"[Nn]o space left on device|disk is full|disk I/O error", message), message
     enlarge()
     outcome = benchmark(**SMALL)
     assert (outcome.units, outcome.failed) == (4, {})
     with store_of(folder / "runs") as client:
         check_store(client, units=4)
         assert len(all_runs(client)) == 4 + 6 + 1
-    said(f"a disk of 2 MB: stopped with '{str(caught.value)[:90]}...', and with room completed")
+    said(f"a disk of 2 MB: stopped with '{message[:90]}...', and with room completed")
+
+
+def trouble(benchmark):
+    """How a benchmark says that something went wrong."""
+    try:
+        return "; ".join(benchmark(**SMALL).failed.values())
+    except Exception as error:
+        return str(error)
