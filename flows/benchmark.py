@@ -21,6 +21,7 @@ from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
 from flows.scratch import own_scratch
 from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, train
+from flows.tracking.lineage import without_secrets
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
 from hopular.methods import get_method
@@ -37,7 +38,9 @@ class BenchmarkError(RuntimeError):
 
 def _run_name() -> str:
     plan = flow_run.parameters.get("plan")
-    return " ".join([*plan.datasets[:3], plan.budget]) if isinstance(plan, Plan) else "benchmark"
+    if not isinstance(plan, Plan):
+        return "benchmark"
+    return " ".join([*(without_secrets(reference) for reference in plan.datasets[:3]), plan.budget])
 
 
 @flow(name="hopular-benchmark", flow_run_name=_run_name)
@@ -75,6 +78,7 @@ def run_plan(plan: Plan) -> dict[str, Any]:
             models = {found.name: candidates(found, courses) for found in facts}
             done = [course.futures[-1] for course in courses if not course.error]
             ranked = _submit(runner, rank, done, results=results, candidates=models)
+            ranked.result()  # if it failed, its own error says why; that of a report without ranks would not
             last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
             outcome: dict[str, Any] = _submit(runner, report, **last).result()
             return outcome
@@ -99,16 +103,18 @@ def _fetch(runner: Any, plan: Plan) -> tuple[dict[str, tuple[Any, list[tuple[str
         if last.state.is_completed():
             found[reference] = (future.result(), last.result())
         else:
-            failed[reference] = reason_of(last.state)
-            get_run_logger().error("%s cannot be used: %s", reference, failed[reference])
+            name, reason = without_secrets(reference), reason_of(last.state)
+            failed[name] = reason
+            get_run_logger().error("%s cannot be used: %s", name, reason)
     if not found:
         raise BenchmarkError(f"no dataset could be loaded: {'; '.join(failed.values())}")
     return found, failed
 
 
 def _source(plan: Plan, reference: str) -> dict[str, Any]:
-    """The arguments by which tasks load a dataset; a target is for files of one's own."""
-    return {"reference": reference, "target": plan.target if Path(reference).exists() else None}
+    """The arguments by which tasks load a dataset; a target is for files of one's own, here or on the web."""
+    is_file = Path(reference).exists() or reference.startswith(("http://", "https://"))
+    return {"reference": reference, "target": plan.target if is_file else None}
 
 
 def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -> Iterator[Course]:

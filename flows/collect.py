@@ -32,7 +32,7 @@ def collect(plan: Plan, benchmark: str, datasets: Sequence[DatasetFacts], course
         scores=scores.astype({**dict.fromkeys(numbers, float), "seed": int}),
         datasets=tuple(datasets),
         units=tuple(_unit(course) for course in courses),
-        settings=plan.model_dump(mode="json"),
+        settings=_public(plan),
         provenance=provenance(plan),
         command=command_of(plan),
     )
@@ -114,6 +114,12 @@ def command_of(plan: Plan) -> str:
     for name, value in plan.limits.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join(words)
+
+
+def _public(plan: Plan) -> dict[str, Any]:
+    """The plan as results and reports show it."""
+    values = plan.model_dump(mode="json")
+    return {**values, "datasets": [without_secrets(reference) for reference in plan.datasets]}
 
 
 def _short(reference: str) -> str:

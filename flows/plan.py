@@ -85,7 +85,7 @@ class Plan(BaseModel):
     def digest(self, fingerprints: Sequence[str]) -> str:
         """A name for the benchmark that changes with what its results depend on, and with nothing else."""
         digest = hashlib.sha256("\n".join([*sorted(fingerprints), self.wanted()]).encode()).hexdigest()
-        first = re.sub(r"[^\w-]+", "-", Path(self.datasets[0]).stem).strip("-")[:30] or "table"
+        first = re.sub(r"[^\w-]+", "-", Path(self.datasets[0].partition("?")[0]).stem).strip("-")[:30] or "table"
         more = f"-and-{len(self.datasets) - 1}" if len(self.datasets) > 1 else ""
         return f"{first}{more}-{self.budget}-{digest[:8]}"
 

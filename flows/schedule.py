@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flows.assignment import Assignment
+from flows.tracking.lineage import without_secrets
 
 
 @dataclass
@@ -74,4 +75,4 @@ def reason_of(state: Any) -> str:
     """Why a task failed, in one line."""
     error = state.result(raise_on_failure=False)
     text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(state.message)
-    return " ".join(text.split())[:2000]
+    return without_secrets(" ".join(text.split())[:2000])

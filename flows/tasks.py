@@ -20,12 +20,13 @@ import pandas as pd
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.sync import concurrency
+from prefect.runtime import task_run
 from prefect.tasks import exponential_backoff
 
 from flows.assignment import Assignment, content_key, problem_of, rows_of
 from flows.progress import Event, tell
 from flows.stopping import should_stop
-from flows.tracking.lineage import Lineage
+from flows.tracking.lineage import Lineage, without_secrets
 from flows.tracking.models import log_model, note_no_model
 from flows.tracking.neighbours import log_neighbours
 from flows.tracking.pictures import log_pictures
@@ -81,7 +82,12 @@ def _key(context: Any, parameters: Mapping[str, Any]) -> str:
     return f"{context.task.name}-{content_key(unit.key, unit.store)}"
 
 
-@task(name="fetch", task_run_name="fetch {reference}", cache_policy=NO_CACHE, timeout_seconds=1800, **RETRY)
+def _name() -> str:
+    """The name of a run of a task that loads a dataset; what the address of one may hide is left out."""
+    return without_secrets(f"{task_run.task_name} {task_run.parameters['reference']}")
+
+
+@task(name="fetch", task_run_name=_name, cache_policy=NO_CACHE, timeout_seconds=1800, **RETRY)
 def fetch(reference: str, target: str | None) -> Json:
     """Load a dataset, from its origin or the cache, and say what it is."""
     dataset = load(reference, target=target)
@@ -101,7 +107,7 @@ def fetch(reference: str, target: str | None) -> Json:
     }
 
 
-@task(name="split", task_run_name="split {reference}", cache_policy=NO_CACHE, timeout_seconds=600)
+@task(name="split", task_run_name=_name, cache_policy=NO_CACHE, timeout_seconds=600)
 def split(reference: str, target: str | None, wanted: int | None) -> list[tuple[str, str]]:
     """The ids and fingerprints of the splits to use."""
     return [(found.id, found.fingerprint) for found in make_splits(load(reference, target=target))[:wanted]]
@@ -109,7 +115,7 @@ def split(reference: str, target: str | None, wanted: int | None) -> list[tuple[
 
 @task(
     name="audit",
-    task_run_name="audit {reference}",
+    task_run_name=_name,
     cache_key_fn=lambda _, values: f"audit-{content_key(values['fingerprint'], ' '.join(values['splits']))}",
     timeout_seconds=1800,
     **KEPT,

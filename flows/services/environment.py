@@ -55,7 +55,8 @@ def service_environment(state: State) -> dict[str, str]:
         **reach(state),
         MARK: state.mark,
         "HOPULAR_RUNS": str(settings.runs_folder()),
-        "MLFLOW_TRACKING_URI": state.mlflow_url,
+        "MLFLOW_TRACKING_URI": tracking_server() or state.mlflow_url,
+        "MLFLOW_BACKEND_STORE_URI": tracking_store(),
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # three more processes, for features that nothing here uses
         "PREFECT_HOME": str(prefect_home()),
         "PREFECT_CLI_PROMPT": "false",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 import subprocess
 import sys
 import time
@@ -21,6 +20,8 @@ from flows.services.ports import check_port
 from flows.services.processes import find, launch
 from flows.services.state import State, claim_state, log_file, read_state, state_file, write_state
 from flows.services.stop import is_running, stop
+from flows.tracking.lineage import without_secrets
+from flows.tracking.store import make_sqlite, one_at_a_time
 from hopular import settings
 
 GPU_LIMIT = "gpu"  # the global concurrency limit whose slots GPU tasks hold
@@ -48,7 +49,7 @@ def start(places: Places, say: Callable[[str], None]) -> State:
         stop(old)  # what a crash left behind
     tracking = tracking_server()
     _check_places(places, tracking)
-    state = State(uuid4().hex[:8], places.host, places.prefect_port, places.mlflow_port, tracking)
+    state = new_state(places, tracking)
     if not claim_state(state):
         raise ValueError(f"the services are being started already ({state_file()} exists): see `hopular status`")
     try:
@@ -56,6 +57,12 @@ def start(places: Places, say: Callable[[str], None]) -> State:
     except BaseException:
         stop(read_state() or state)
         raise
+
+
+def new_state(places: Places, tracking: str | None) -> State:
+    """The record of services to be started; it has the address of a tracking server without a password."""
+    public = None if tracking is None else without_secrets(tracking)
+    return State(uuid4().hex[:8], places.host, places.prefect_port, places.mlflow_port, public)
 
 
 def project_folder() -> Path:
@@ -74,10 +81,11 @@ def _check_places(places: Places, tracking: str | None) -> None:
     if tracking is None:
         check_port("mlflow", places.host, places.mlflow_port)
         return
-    trouble = problem(f"{tracking.rstrip('/')}/health")
+    trouble = problem(f"{without_secrets(tracking).rstrip('/')}/health")
     if trouble:
         raise ValueError(
-            f"MLFLOW_TRACKING_URI={tracking} {trouble}: start that server, or unset it to have one started"
+            f"MLFLOW_TRACKING_URI={without_secrets(tracking)} {trouble}: start that server, or unset it to have one "
+            "started"
         )
 
 
@@ -117,11 +125,11 @@ def mlflow_command(host: str, port: int) -> list[str]:
     runs, store = settings.runs_folder(), tracking_store()
     runs.mkdir(parents=True, exist_ok=True)
     if store.startswith("sqlite:///"):
-        with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
-            connection.execute("PRAGMA journal_mode=WAL")  # readers do not wait for a writer
-        connection.close()
+        with one_at_a_time("store"):
+            make_sqlite(store)
     options = {
-        "--backend-store-uri": store,
+        # the password of a database would be seen in the list of processes: it goes by the environment instead
+        **({"--backend-store-uri": store} if store.startswith("sqlite:") else {}),
         "--default-artifact-root": (runs / "artifacts").as_uri(),
         "--host": host,
         "--port": str(port),

@@ -32,6 +32,7 @@ AWAY_CODES = {"TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXC
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens directly; others are servers
 # MLflow keeps neither the cause nor the status of a request that found no server, or only a gateway before it.
 NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?exception|error code (429|5\d\d)) ")
+FULL = "disk is full"  # as sqlite puts it
 PATIENCE = 60.0
 T = TypeVar("T")
 _ready: set[str] = set()
@@ -100,11 +101,12 @@ def make_sqlite(uri: str) -> None:
     Its tables are made in another file that is then renamed: MLflow can never open one that it was killed in making.
     """
     import sqlalchemy
-    from mlflow import MlflowClient
 
     url = sqlalchemy.make_url(uri)
     file = Path(url.database or "")
     if not file.is_file() or not file.stat().st_size:
+        from mlflow import MlflowClient
+
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f".{file.name}.part")
         try:
@@ -161,6 +163,8 @@ def is_away(error: BaseException) -> bool:
     import sqlalchemy
     from mlflow.exceptions import MlflowException, RestException
 
+    if FULL in str(error):  # it will not pass by waiting
+        return False
     if isinstance(error, RestException):
         return error.error_code in AWAY_CODES
     if isinstance(error, MlflowException):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flows.tracking.experiments import find_or_make
-from flows.tracking.lineage import Lineage
+from flows.tracking.lineage import Lineage, without_secrets
 from flows.tracking.store import one_at_a_time
 from flows.tracking.units import log_scores
 from hopular.data.errors import nearest
@@ -86,7 +86,7 @@ def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
     """The results of a benchmark, by default the latest, from the store alone."""
     known = {found.id: found for found in list_benchmarks(client)}
     if not known:
-        raise ValueError(f"there are no results in {client.tracking_uri}: run a benchmark first")
+        raise ValueError(f"there are no results in {without_secrets(client.tracking_uri)}: run a benchmark first")
     chosen = known.get(benchmark) if benchmark is not None else next(iter(known.values()))
     if chosen is None:
         shown = ", ".join(list(known)[:10])

@@ -152,6 +152,7 @@ def _wait(race: Race, threads: list[threading.Thread], table: _Table, clock: _Cl
             with race.lock:
                 choices = rank_choices(race.candidates, table.problem)
             needed = expected_seconds(choices[0], table.growth, race.workers) if choices else 0.0
+            needed += race.restart_seconds
             race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
             pause = max(LOOK, 10 * (time.monotonic() - began))
 

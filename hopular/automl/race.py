@@ -27,8 +27,7 @@ from hopular.search.worker import InfrastructureError
 
 POOL = "all methods"  # the name under which processes are kept warm
 MAX_WORKERS = 8  # processes side by side; on more cores each gets several threads
-GRACE, GRACE_SECONDS = 2.0, 20.0  # times its limit, and at least so long: then a fit that goes on is ended
-LEAST_GRACE = 15.0  # seconds, however little time is left: the first model of a process waits for imports
+GRACE, GRACE_SECONDS = 1.5, (15.0, 20.0)  # times its limit, and at least so long, before a fit that goes on is ended
 FIRST_SHARE = 0.6  # of the time left that the first round may take
 SHORTEST = 1.0  # seconds that any fit is given
 SURE = 3.0  # times its usual seconds that must be left for a fit to begin
@@ -54,7 +53,7 @@ class Race:
         self.candidates, self._problem, self._X_test, self.end = list(candidates), problem, X_test, end
         self.workers = min(cores(), MAX_WORKERS)
         self.threads = max(1, cores() // self.workers)
-        self._tell = on_news
+        self._tell, self._start_seconds = on_news, 0.0
         self.lock, self._stopped = threading.Lock(), threading.Event()
         self._errors: list[BaseException] = []
 
@@ -76,6 +75,12 @@ class Race:
     def stop(self) -> None:
         """Begin no fit and end those that run."""
         self._stopped.set()
+
+    @property
+    def restart_seconds(self) -> float:
+        """What it costs to end the race now: a first fit that runs is lost with its process, and that took so long."""
+        is_busy = any(candidate.is_running and not candidate.records for candidate in self.candidates)
+        return self._start_seconds if is_busy else 0.0
 
     @property
     def has_model(self) -> bool:
@@ -119,7 +124,7 @@ class Race:
         folder = candidate.folder / str(setting.slot)
         shutil.rmtree(folder, ignore_errors=True)  # what an interrupted fit may have left
         left = max(self.end - time.monotonic(), SHORTEST)
-        limit = min(max(GRACE * seconds, GRACE_SECONDS), max(left / 2, LEAST_GRACE))
+        limit = max(GRACE * seconds, min(max(left / 2, GRACE_SECONDS[0]), GRACE_SECONDS[1]))
         job = Job(
             candidate.name,
             setting.params,
@@ -129,12 +134,15 @@ class Race:
             folder=folder,
         )
         self._tell(News("start", candidate.name))
+        began = time.monotonic()
         try:
             with worker_for(self._problem, POOL, self.threads) as worker:
                 outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit)
         except InfrastructureError as error:  # no fault of the method, but no use for it either
             outcome = Outcome("failed", kind="crash", message=str(error))
+        beside = time.monotonic() - began - outcome.fit_seconds - outcome.predict_seconds
         with self.lock:
+            self._start_seconds = max(self._start_seconds, beside)
             record = candidate.add(setting, outcome)
         self._tell(News("done", candidate.name, record))
 

@@ -107,12 +107,21 @@ class LogFile(RotatingFileHandler):
         """A log that cannot be written is no reason to disturb the command; `hopular doctor` tells."""
 
 
+class PublicFormatter(logging.Formatter):
+    """Takes passwords and tokens out of the addresses in a record, its traceback included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from flows.tracking.lineage import without_secrets
+
+        return without_secrets(super().format(record))
+
+
 @contextmanager
 def logging_to_file() -> Iterator[None]:
     """Send log records and warnings of all libraries to the log file instead of the terminal."""
     root = logging.getLogger()
     handler = LogFile(log_file(), maxBytes=5_000_000, backupCount=1, encoding="utf-8", delay=True)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(PublicFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     logger.setLevel(logging.INFO)
     logging.captureWarnings(True)

@@ -48,7 +48,7 @@ def _show(address: str, open_browser: bool) -> None:
 
 def _serve(port: int, open_browser: bool) -> int:
     """Run a server of our own in the foreground. It shares the terminal, so that Ctrl-C reaches it too."""
-    from flows.services.environment import QUIET
+    from flows.services.environment import QUIET, tracking_store
     from flows.services.http import problem
     from flows.services.ports import check_port
     from flows.services.start import mlflow_command
@@ -58,7 +58,8 @@ def _serve(port: int, open_browser: bool) -> int:
     check_port("mlflow", host, port, option="--port")
     log = log_file("mlflow")
     log.parent.mkdir(parents=True, exist_ok=True)
-    environment = {**os.environ, **QUIET, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    own = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_BACKEND_STORE_URI": tracking_store()}
+    environment = {**os.environ, **QUIET, **own}
     with log.open("ab") as output:
         server = subprocess.Popen(mlflow_command(host, port), env=environment, stdout=output, stderr=output)
     try:

@@ -62,8 +62,8 @@ def fetch(
 
 
 def _public(url: str) -> str:
-    """The address without a user's name and password, for messages."""
-    return re.sub(r"//[^/?#]*@", "//", url)
+    """The address for messages: without a user's name and password, and without a query, which may hold a token."""
+    return re.sub(r"//[^/?#]*@", "//", url).partition("?")[0]
 
 
 def _is_good(path: Path, sha256: str | None) -> bool:

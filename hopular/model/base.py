@@ -238,10 +238,11 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         check_parameters(self.get_params(deep=False))
 
-    def _recipe(self, n_rows: int) -> Recipe:
+    def _recipe(self, n_rows: int, n_attributes: int) -> Recipe:
         return make_recipe(
             self.recipe,
             n_rows,
+            n_attributes,
             gamma=self.gamma,
             mask_probability=self.mask_probability,
             replace_probability=self.replace_probability,
@@ -264,7 +265,7 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             self._new_network(seed).to(rows.device),
             rows,
             validation,
-            self._recipe(len(rows)),
+            self._recipe(len(rows), rows.shape[1]),
             seed=seed,
             max_seconds=self.max_seconds,
             hooks=hooks,

@@ -140,7 +140,7 @@ class NPTEstimator(HopularEstimator):
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule must be one of {list(SCHEDULES)}, not {self.schedule!r}")
 
-    def _recipe(self, n_rows: int) -> Recipe:
+    def _recipe(self, n_rows: int, n_attributes: int) -> Recipe:
         max_epochs, memory_ratio = self.max_epochs, self.memory_ratio
         if self.recipe == "default":
             max_epochs = max_epochs or min(max(math.ceil(VISITS / n_rows), EPOCHS[0]), EPOCHS[1])
@@ -148,6 +148,7 @@ class NPTEstimator(HopularEstimator):
         return make_recipe(
             self.recipe,
             n_rows,
+            n_attributes,
             gamma=self.gamma,
             mask_probability=MASKED * self.feature_mask_probability,
             replace_probability=(1 - MASKED) * self.feature_mask_probability,

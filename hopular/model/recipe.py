@@ -30,7 +30,15 @@ class Recipe:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
 
-def paper_recipe(n_rows: int) -> Recipe:
+VISITS = 50_000  # rows that the default schedule passes over,
+EPOCHS = (40, 400)  # and how often it passes over each at least and at most
+BATCH = 128
+VALIDATIONS = 40
+MEMORY, WIDE_MEMORY = 512, 256  # stored rows that a step sees, and those that it sees at least in a wide table
+WIDTH = 10  # attributes from which on a table counts as wide: its steps see fewer rows, so that they take no longer
+
+
+def paper_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
     """Section A.3: 10,000 epochs of one full-batch step each, validated every ten, best validation score kept."""
     return Recipe(
         max_epochs=10_000,
@@ -44,24 +52,18 @@ def paper_recipe(n_rows: int) -> Recipe:
     )
 
 
-VISITS = 50_000  # rows that the default schedule passes over,
-EPOCHS = (40, 400)  # and how often it passes over each at least and at most
-BATCH = 128
-VALIDATIONS = 40
-MEMORY = 512  # stored rows that a step sees
-
-
-def default_recipe(n_rows: int) -> Recipe:
+def default_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
     """A schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
 
     The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
     sample of the memory. Validation loss picks the state: on a few dozen rows accuracy has too many ties.
     """
     max_epochs = min(max(math.ceil(VISITS / n_rows), EPOCHS[0]), EPOCHS[1])
+    memory = min(MEMORY, max(WIDE_MEMORY, MEMORY * WIDTH // n_attributes))
     return Recipe(
         max_epochs=max_epochs,
         batch_size=min(BATCH, math.ceil(n_rows / 2)),
-        memory_ratio=min(1.0, MEMORY / n_rows),
+        memory_ratio=min(1.0, memory / n_rows),
         learning_rate=1e-2,
         slow_rate=0.05,
         validate_every=math.ceil(max_epochs / VALIDATIONS),
@@ -73,12 +75,12 @@ def default_recipe(n_rows: int) -> Recipe:
 RECIPES = {"default": default_recipe, "paper": paper_recipe}
 
 
-def make_recipe(name: str, n_rows: int, **overrides: object) -> Recipe:
-    """The named recipe for a table of `n_rows` training rows; overrides that are None leave its value."""
+def make_recipe(name: str, n_rows: int, n_attributes: int = WIDTH, **overrides: object) -> Recipe:
+    """The named recipe for a table of so many training rows and attributes; overrides that are None leave its value."""
     if name not in RECIPES:
         raise ValueError(f"recipe must be one of {sorted(RECIPES)}, not {name!r}")
     changes = {key: value for key, value in overrides.items() if value is not None}
-    recipe = RECIPES[name](n_rows)
+    recipe = RECIPES[name](n_rows, n_attributes)
     if "max_epochs" in changes and "validate_every" not in changes and name == "default":
         changes["validate_every"] = math.ceil(int(changes["max_epochs"]) / VALIDATIONS)  # type: ignore[call-overload]
     return replace(recipe, **changes)  # type: ignore[arg-type]

@@ -35,7 +35,10 @@ CLOCKS = {  # the database's, so that those of several machines need not agree
     "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "cast(extract(epoch from clock_timestamp()) as double precision)",
 }
-HOPELESS = ("unable to open", "readonly", "no such table", "does not exist", "authentication failed", "no password")
+HOPELESS = (
+    *("unable to open", "readonly", "no such table", "does not exist", "authentication failed", "no password"),
+    *("disk is full", "No space left on device"),
+)
 SECONDS = "seconds of "  # a study's attributes of this name say how long each of its processes has worked
 
 LEASES = sa.Table(

@@ -1,4 +1,4 @@
-"""Stores that are locked, away, full or damaged: work goes on, or stops with a clear message and a restart completes."""
+"""Stores that are locked, away, full or damaged: work goes on, or stops clearly and a restart completes it."""
 
 from __future__ import annotations
 

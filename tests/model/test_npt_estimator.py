@@ -113,17 +113,17 @@ def test_two_rows() -> None:
 
 
 def test_the_paper_s_recipe() -> None:
-    recipe = NPTClassifier(recipe="paper", feature_mask_probability=0.2)._recipe(123)
+    recipe = NPTClassifier(recipe="paper", feature_mask_probability=0.2)._recipe(123, 10)
     assert (recipe.max_epochs, recipe.batch_size, recipe.memory_ratio) == (10_000, 123, 1.0)
     assert recipe.learning_rate == 0.001
     assert (recipe.mask_probability, recipe.replace_probability) == pytest.approx((0.18, 0.02))
 
 
 def test_the_default_recipe_fits_the_table_s_size() -> None:
-    recipes = [NPTClassifier()._recipe(n) for n in (50, 400, 50_000)]
+    recipes = [NPTClassifier()._recipe(n, 10) for n in (50, 400, 50_000)]
     assert [recipe.max_epochs for recipe in recipes] == [200, 50, 20]
     assert [recipe.memory_ratio for recipe in recipes] == pytest.approx([1, 0.96, 384 / 50_000])
-    changed = NPTClassifier(max_epochs=7, memory_ratio=0.5, batch_size=10, learning_rate=0.5)._recipe(400)
+    changed = NPTClassifier(max_epochs=7, memory_ratio=0.5, batch_size=10, learning_rate=0.5)._recipe(400, 10)
     assert (changed.max_epochs, changed.memory_ratio, changed.batch_size, changed.learning_rate) == (7, 0.5, 10, 0.5)
 
 

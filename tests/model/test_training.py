@@ -325,6 +325,12 @@ def test_validation_figures_are_those_of_the_definitions() -> None:
 # ---- recipes ----
 
 
+def test_steps_of_wide_tables_see_fewer_stored_rows() -> None:
+    stored = {d: round(1000 * make_recipe("default", 1000, d).memory_ratio) for d in (3, 10, 15, 21, 100)}
+    assert stored == {3: 512, 10: 512, 15: 341, 21: 256, 100: 256}
+    assert make_recipe("default", 200, 100).memory_ratio == 1
+
+
 def test_the_paper_recipe_is_the_published_one() -> None:
     recipe = make_recipe("paper", 123)
     assert (recipe.max_epochs, recipe.batch_size, recipe.memory_ratio) == (10_000, 123, 1.0)
