@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help benchmark test lint bench docs clean
+.PHONY: help benchmark test soak lint bench docs clean
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -20,7 +20,10 @@ benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 
 
 # One thread per test process: processes that each use all cores slow one another down many times over.
 test: $(READY)  ## Run the tests (ARGS="-m 'not slow'" for the fast ones, JOBS=n processes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+
+soak: $(READY)  ## Break things on purpose, for an hour or more (ARGS="-k kill" for some of it)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak tests/faults $(ARGS)
 
 lint: $(READY)  ## Check style, formatting and types
 	$(BIN)/ruff check .

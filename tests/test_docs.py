@@ -129,7 +129,6 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("prefect")
 def test_the_tour_goes_from_a_raw_csv_to_a_served_model(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PREFECT_", "MLFLOW_"))}
     done = subprocess.run(

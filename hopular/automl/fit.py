@@ -33,6 +33,7 @@ FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after th
 REFIT_SHARE = 0.2  # of the time: a refit that needs more is not begun
 NO_MODEL = 30.0  # seconds that a race without any model goes on beyond its time
 SLACK = 1.0  # seconds that may be lacking for a refit: what is expected has a margin
+AGAIN = 3.0  # seconds left for which a race that was ended for a refit goes on
 SHORTEST = 1.0  # seconds for anything at all
 LOOK = 0.25  # seconds between looks at the clock
 
@@ -95,7 +96,10 @@ def fit_table(
     table = _Table(dataset, split, make_problem(dataset, split))
     with working_folder(table.problem, seed) as work:
         candidates = [Candidate(name, table.problem, seed, work / name) for name in names]
-        on_news(News("plan", methods=tuple(names), trials=sum(len(candidate.records) for candidate in candidates)))
+        known = [(candidate.name, record) for candidate in candidates for record in candidate.records]
+        on_news(News("plan", methods=tuple(names), trials=len(known)))
+        for name, record in known:
+            on_news(News("done", name, record))
         findings, choices, final = _race(table, candidates, clock, work / "refit", on_news)
         on_news(News("write"))
         choice, ensemble = choices[0], next((one for one in choices if one.method == "ensemble"), None)
@@ -123,6 +127,7 @@ def _race(
     """Race, choose and refit: what the audit found, all choices, and the first of them refitted if there was time."""
     X_test = table.dataset.X.iloc[table.split.test].reset_index(drop=True)
     race = Race(candidates, table.problem, X_test, clock.end, on_news)
+    final = None
     with keep_warm(race.workers):
         with race.run() as threads:
             findings = audit(table.dataset, [table.split])
@@ -130,12 +135,17 @@ def _race(
             import_module("hopular.report.page")  # while there is time
             _wait(race, threads, table, clock)
         choices = rank_choices(candidates, table.problem)
-        if not choices:
-            raise FitError(_why_none(candidates, clock.seconds))
-        final = None
-        if table.is_refittable and expected_seconds(choices[0], table.growth, race.workers) <= clock.left + SLACK:
+        if choices and table.is_refittable and _needed(choices[0], table, race) <= clock.left + SLACK:
             on_news(News("refit", choices[0].method))
             final = refit(choices[0], table.dataset, table.split, folder, clock.end, race.workers, race.threads)
+        elif clock.left > AGAIN:  # the last fits have made another choice, whose refit would take too long
+            race.end = clock.end
+            with race.run() as threads:
+                for thread in threads:
+                    thread.join()
+            choices = rank_choices(candidates, table.problem)
+    if not choices:
+        raise FitError(_why_none(candidates, clock.seconds))
     return findings, choices, final
 
 
@@ -151,10 +161,14 @@ def _wait(race: Race, threads: list[threading.Thread], table: _Table, clock: _Cl
             began = time.monotonic()
             with race.lock:
                 choices = rank_choices(race.candidates, table.problem)
-            needed = expected_seconds(choices[0], table.growth, race.workers) if choices else 0.0
-            needed += race.restart_seconds
+            needed = race.restart_seconds + (_needed(choices[0], table, race) if choices else 0.0)
             race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
             pause = max(LOOK, 10 * (time.monotonic() - began))
+
+
+def _needed(choice: Choice, table: _Table, race: Race) -> float:
+    """The seconds of a refit."""
+    return expected_seconds(choice, table.growth, race.workers)
 
 
 def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:

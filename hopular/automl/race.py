@@ -27,10 +27,10 @@ from hopular.search.worker import InfrastructureError
 
 POOL = "all methods"  # the name under which processes are kept warm
 MAX_WORKERS = 8  # processes side by side; on more cores each gets several threads
-GRACE, GRACE_SECONDS = 1.5, (15.0, 20.0)  # times its limit, and at least so long, before a fit that goes on is ended
+GRACE, GRACE_SECONDS = 2.0, (15.0, 20.0)  # times its limit, and at least so long, before a fit that goes on is ended
 FIRST_SHARE = 0.6  # of the time left that the first round may take
 SHORTEST = 1.0  # seconds that any fit is given
-SURE = 3.0  # times its usual seconds that must be left for a fit to begin
+SURE = 2.0  # times its usual seconds that must be left for a fit to begin, if it cannot be cut short
 FADING = 0.75  # how much less time a method gets than the one ranked before it
 POLL = 0.1  # seconds between looks for something to do
 
@@ -60,6 +60,7 @@ class Race:
     @contextmanager
     def run(self) -> Iterator[list[threading.Thread]]:
         """Let the candidates race within the block, which gets the threads to wait for; all is quiet after it."""
+        self._stopped.clear()
         threads = [threading.Thread(target=self._work, daemon=True) for _ in range(self.workers)]
         try:
             for thread in threads:
@@ -97,8 +98,8 @@ class Race:
                         candidate.is_running = True
                         seconds = self._limit(candidate)
                 if candidate is None:
-                    if all(other.is_over for other in self.candidates):
-                        return
+                    if not any(other.is_running for other in self.candidates):
+                        return  # there is nothing left to try, or no time for it
                     self._stopped.wait(POLL)
                     continue
                 try:
@@ -159,7 +160,7 @@ class Race:
             return min(untried, key=lambda candidate: candidate.cost)
         left = self.end - time.monotonic()
         promise = self._promise()
-        able = [candidate for candidate in free if SURE * _expected(candidate) < left]
+        able = [candidate for candidate in free if _likely(candidate) < left]
         return min(able, key=lambda candidate: candidate.seconds / promise[candidate.name], default=None)
 
     def _promise(self) -> dict[str, float]:
@@ -180,6 +181,11 @@ class Race:
 def _expected(candidate: Candidate) -> float:
     """How long a fit of a method usually takes."""
     return statistics.median(record.fit_seconds + record.predict_seconds for record in candidate.records)
+
+
+def _likely(candidate: Candidate) -> float:
+    """How long a fit takes at most, if nothing odd happens; one that trains by epochs ends when it has to."""
+    return _expected(candidate) if candidate.method.has_curve else SURE * _expected(candidate)
 
 
 def _loss(candidate: Candidate) -> float:

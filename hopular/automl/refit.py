@@ -35,9 +35,9 @@ def expected_seconds(choice: Choice, growth: float, workers: int) -> float:
 
 def _expected(member: Member, growth: float) -> float:
     """A fit takes longer with more rows; one of a network keeps to the time it had."""
-    seconds = growth * member.record.fit_seconds
-    if member.candidate.method.has_curve:
-        seconds = min(seconds, member.record.max_seconds or seconds)
+    before, seconds = member.record.fit_seconds, growth * member.record.fit_seconds
+    if member.candidate.method.has_curve and member.record.max_seconds is not None:
+        seconds = max(before, min(seconds, member.record.max_seconds))
     return SAFETY * seconds + START
 
 

@@ -26,6 +26,7 @@ Output = Annotated[
 ]
 Methods = Annotated[str | None, Parameter(help="Names or groups, parted by commas, instead of all.")]
 TARGETS = ("target", "label", "class", "y", "outcome", "response", "result", "price", "survived", "churn", "diagnosis")
+LISTED = 12  # columns, where the target is not said
 FINDINGS = 4  # of the audit that are shown; the report has them all
 
 
@@ -125,9 +126,9 @@ def read_dataset(file: str, target: str | None) -> Dataset:
         beside = sidecar_of(path)
         if not beside.is_file() or read_sidecar(beside).target is None:
             columns = [str(name) for name in read_table(path).columns]
-            listed = ", ".join(columns[:30]) + (f" and {len(columns) - 30} more" if len(columns) > 30 else "")
+            more = f" and {len(columns) - LISTED} more" if len(columns) > LISTED else ""
             raise DataError(
-                f"which column of {file} is to be predicted? It has {listed}. "
+                f"which column of {file} is to be predicted? It has {', '.join(columns[:LISTED])}{more}. "
                 f"Perhaps: --target {_quoted(likely_target(columns))}"
             )
     return load(file, target=target)

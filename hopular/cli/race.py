@@ -81,7 +81,7 @@ class _Lines:
     def __call__(self, news: News) -> None:
         with self._lock:
             if news.stage == "plan":
-                self._print(f"trying {len(news.methods)} methods{_resumed(news)}")
+                self._print(_plan(news))
             elif news.record is not None and self._standing.add(news.method, news.record):
                 loss = news.record.metrics.get("log_loss")
                 details = _score(news.record) if loss is None else f"{_score(news.record)}, log loss {loss:.4g}"
@@ -104,7 +104,7 @@ class _Picture:
     def __call__(self, news: News) -> None:
         with self._lock:
             if news.stage == "plan":
-                self._methods, self._stage = len(news.methods), f"trying {len(news.methods)} methods{_resumed(news)}"
+                self._methods, self._stage = len(news.methods), _plan(news)
             elif news.stage == "start":
                 self._running[news.method] = time.monotonic()
             elif news.record is not None:
@@ -155,8 +155,11 @@ class _Picture:
         return table
 
 
-def _resumed(news: News) -> str:
-    return f", going on with {news.trials} settings tried before" if news.trials else ""
+def _plan(news: News) -> str:
+    from hopular.report.words import plural
+
+    resumed = f", going on after {plural(news.trials, 'setting')}" if news.trials else ""
+    return f"trying {plural(len(news.methods), 'method')}{resumed}"
 
 
 def _title(method: str) -> str:

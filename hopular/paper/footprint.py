@@ -180,7 +180,7 @@ def training_step(case: Case) -> Callable[[], float]:
         dropout_summary=0.0 if is_npt else 0.01,
     )
     shares = {"mask_probability": MASKED * 0.15, "replace_probability": (1 - MASKED) * 0.15, "weight_decay": 0.0}
-    recipe = make_recipe("paper", case.rows, **(shares if is_npt else {}))
+    recipe = make_recipe("paper", case.rows, case.features + 1, **(shares if is_npt else {}))
     procedure = NPTProcedure(1.0, "cosine") if is_npt else HOPULAR
     torch.manual_seed(0)
     device = torch.device(case.device)

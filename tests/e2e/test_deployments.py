@@ -17,7 +17,7 @@ import pytest
 
 from flows.services.http import ask
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("services")]
+pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PLAN = {"datasets": ["iris", "diabetes"], "methods": ["hopular", "glm", "majority", "mean"], "budget": "smoke"}

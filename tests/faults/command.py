@@ -53,7 +53,7 @@ class Command:
     def is_running(self) -> bool:
         return self.process.poll() is None
 
-    def wait_for_line(self, number: int, seconds: float = 300) -> bool:
+    def wait_for_line(self, number: int, seconds: float = 900) -> bool:
         """Until so many lines of progress are there; False if the command ended before."""
         wait_for(lambda: len(self.lines) >= number or not self.is_running, seconds)
         return self.is_running
@@ -74,7 +74,7 @@ class Command:
             return True
         return False
 
-    def end(self, seconds: float = 300) -> int:
+    def end(self, seconds: float = 900) -> int:
         """Wait for the end and return the exit code."""
         code = self.process.wait(seconds)
         self._reader.join(20)

@@ -13,12 +13,13 @@ from tests.toys import TOYS, toy_methods
 
 
 @pytest.fixture(scope="package")
-def prefect_server() -> Iterator[str]:
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that all tests of this folder share, and the toy methods here and in workers."""
-    from prefect.settings import PREFECT_API_URL
+    from prefect.settings import PREFECT_API_URL, PREFECT_LOCAL_STORAGE_PATH, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 
-    with toy_methods(), prefect_test_harness(server_startup_timeout=120):
+    results = {PREFECT_LOCAL_STORAGE_PATH: tmp_path_factory.mktemp("results")}
+    with toy_methods(), prefect_test_harness(server_startup_timeout=120), temporary_settings(results):
         yield str(PREFECT_API_URL.value())
 
 

@@ -10,10 +10,10 @@ import pytest
 from tests.faults.command import processes_of, running, scratch_of, wait_for
 from tests.faults.whole import check_nothing_left, check_whole, score_table
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.slow
 FEW = ["benchmark", "iris", "diabetes", "--methods", "glm,majority,mean", "--budget", "smoke", "--verbose"]
 MANY = ["benchmark", "iris", "wine", "diabetes", "--methods", "glm,decision_tree,knn,majority,mean"]
-MANY += ["--budget", "smoke", "--verbose"]
+MANY += ["--budget", "smoke", "--trials", "12", "--grid-trials", "4", "--verbose"]
 KILLS = 20
 IMPATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "1"}  # a server that is gone is gone
 
@@ -48,26 +48,51 @@ def test_killed_at_random_moments(tmp_path, said):
     while len(kills) < KILLS:
         victim = moments.choice(["parent", "parent", "server", "worker"])
         with running(MANY, runs, **IMPATIENT) as command:
-            line = moments.randint(0, 20)
-            if not command.wait_for_line(line):
-                break
-            time.sleep(moments.uniform(0, 2 if line else 25))
+            if moments.random() < 0.2:  # while it starts
+                time.sleep(moments.uniform(0, 30))
+            else:  # soon after it has gone further than the last time
+                wait_for_news(command, moments.randint(1, 4))
+                time.sleep(moments.uniform(0, 1))
+            assert command.is_running, "it ended before it could be killed often enough"
             if not command.kill(victim):
                 victim = "parent"
                 command.kill(victim)
-            kills.append(f"{victim} after {len(command.lines)} lines")
-            if victim == "worker":
+            kills.append(f"{victim} after {len(fresh(command))} new lines")
+            if victim != "parent":  # the work goes on, for a while
                 time.sleep(moments.uniform(0, 5))
                 command.kill("parent")
-            elif victim == "server":  # the command ends by itself, and says why
-                code = command.end(400)
-                assert code == 0 or "go on with: hopular benchmark" in command.text, command.text
             command.end(30)
             wait_for(lambda: not processes_of(runs), 30, "the end of all processes")
     with running(MANY, runs) as command:
         assert command.end() == 0, command.text
     check_whole(runs, score_table(calm), units=12)
     said(f"{len(kills)} kills ({', '.join(kills)}): same scores, nothing missing, double or left")
+
+
+@pytest.mark.soak
+def test_without_its_server_a_command_ends_with_a_clear_message(tmp_path, said):
+    runs = tmp_path / "runs"
+    with running(FEW, runs, **IMPATIENT) as command:
+        wait_for_news(command, 1)
+        assert command.kill("server")
+        start = time.monotonic()
+        assert command.end(400) == 1
+        took = time.monotonic() - start
+    assert "the Prefect server does not answer any more" in command.text
+    assert "go on with: hopular benchmark iris diabetes" in command.text
+    with running(FEW, runs) as command:
+        assert command.end() == 0, command.text
+    check_whole(runs, score_table(runs), units=4)
+    said(f"its own server killed: the command did what it could and ended {took:.0f} s later; a restart completed it")
+
+
+def wait_for_news(command, lines):
+    wait_for(lambda: not command.is_running or len(fresh(command)) >= lines, 900)
+
+
+def fresh(command):
+    """Lines of progress that were not there in an earlier run: trials, and units that were not finished before."""
+    return [line for line in command.lines[1:] if not line.endswith("(finished before)")]
 
 
 def test_temporary_files_of_the_dead_are_swept(tmp_path, through_server):

@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.whole import all_runs, store_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.slow
 SECONDS, MEMORY, SLACK = 6.0, 800e6, 1.1
 ACTS = {"segfault": "crash", "hang": "time-out", "hog": "out-of-memory", "exit": "crash", "nothing": None}
 

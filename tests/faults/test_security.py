@@ -18,7 +18,7 @@ from hopular.search.storage import StorageError, open_storage
 from tests.data.loopback import Reply, serve
 from tests.faults.whole import all_runs, store_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.slow
 SECRET = "hunter2.Tr0ub4dor"
 PICKLE = re.compile(rb"\A\x80[\x02-\x05]")
 SCRIPT = "<script>alert(1)</script>"

@@ -24,7 +24,7 @@ from tests.faults.whole import all_runs, check_store, score_table, store_of
 from tests.search.conftest import InlineWorker, make_dataset, make_split
 from tests.toys import toy_methods
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("faults")]
+pytestmark = pytest.mark.slow
 SMALL = {"datasets": ["iris", "diabetes"], "methods": ["glm", "majority", "mean"]}
 
 

@@ -22,7 +22,7 @@ from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
 from tests.toys import toy_methods
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("prefect")]
+pytestmark = pytest.mark.slow
 TABLE = "a,b,y\n" + "".join(f"{i % 7},{'uv'[i % 2]},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(60))
 
 
