@@ -31,7 +31,7 @@ SMALL = {"datasets": ["iris", "diabetes"], "methods": ["glm", "majority", "mean"
 @contextmanager
 def locked(file, seconds):
     """Hold the write lock of a sqlite file for some seconds, as another process would, from the start of the block."""
-    holder = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+    holder = sqlite3.connect(file, timeout=60, isolation_level=None, check_same_thread=False)
     holder.execute("BEGIN IMMEDIATE")
 
     def release():
