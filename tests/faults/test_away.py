@@ -13,7 +13,7 @@ from tests.faults.test_stores import SMALL, locked
 from tests.faults.whole import check_store, score_table, store_of
 from tests.flows.test_tracking_server import free_port, running, server_command
 
-pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 TRIALS = {"limits": {"trials": 6}}
 
 

@@ -18,6 +18,7 @@ KILLS = 20
 IMPATIENT = {"PREFECT_CLIENT_MAX_RETRIES": "1"}  # a server that is gone is gone
 
 
+@pytest.mark.soak
 def test_a_worker_and_then_the_command_are_killed(tmp_path, through_server, said):
     runs, calm = tmp_path / "killed", tmp_path / "calm"
     with running(FEW, calm, **through_server) as command:

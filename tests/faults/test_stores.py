@@ -111,6 +111,7 @@ def refusal(folder):
     return ""
 
 
+@pytest.mark.soak
 def test_a_damaged_result_is_made_again(benchmark, runs, said):
     benchmark(**SMALL)
     before = score_table(runs)
@@ -145,6 +146,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@pytest.mark.soak
 def test_a_full_disk_is_named_and_a_restart_completes(small_disk, benchmark, monkeypatch, said):
     folder, enlarge = small_disk
     monkeypatch.setenv("HOPULAR_RUNS", str(folder / "runs"))
