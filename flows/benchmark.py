@@ -24,6 +24,7 @@ from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, trai
 from flows.tracking.lineage import without_secrets
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
+from flows.tracking.units import finish_unit
 from hopular.methods import get_method
 from hopular.search.engine import name_study
 from hopular.search.warm import keep_warm
@@ -71,6 +72,9 @@ def run_plan(plan: Plan) -> dict[str, Any]:
                 if not course.error:
                     run_id = course.results[0]["run_id"]
                     patiently(partial(join_benchmark, client, run_id, benchmark))
+                    if course.futures[-1].state.name == "Cached" and not course.is_reused:
+                        # A search was done again, since its result was lost; the rest was not, so nobody ends the run.
+                        patiently(partial(finish_unit, client, run_id, "FINISHED"))
             facts = [dataset_facts(found, audits[reference]) for reference, (found, _) in datasets.items()]
             results = collect(plan, benchmark, facts, courses)
             if not len(results.scores):
