@@ -12,9 +12,9 @@ import pytest
 from tests.toys import TOYS, toy_methods
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that all tests of this folder share, and the toy methods here and in workers."""
+    """The address of a server that the tests of a file share, and the toy methods here and in workers."""
     from prefect.settings import PREFECT_API_URL, PREFECT_LOCAL_STORAGE_PATH, temporary_settings
     from prefect.testing.utilities import prefect_test_harness
 

@@ -29,9 +29,9 @@ from tests.toys import toy_methods
 FORK = multiprocessing.get_context("fork")  # a new process without the seconds of its imports
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def toys():
-    """The toy methods, for as long as these tests run."""
+    """The toy methods, for as long as the tests of a file run."""
     with toy_methods():
         yield
 
