@@ -19,7 +19,7 @@ benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 
 	$(BIN)/hopular benchmark demo --grid-trials 1 --trials 10 --seconds 25 $(ARGS)
 
 # One thread per test process: processes that each use all cores slow one another down many times over.
-test: $(READY)  ## Run the quick tests (ARGS="-m 'not soak'" adds those of servers and whole runs, JOBS=n processes)
+test: $(READY)  ## Run the tests (ARGS="tests/model -k masking" for some of them, JOBS=n processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 soak: $(READY)  ## Break things on purpose, for an hour or more (ARGS="-k kill" for some of it)

@@ -16,11 +16,13 @@ import psutil
 import pytest
 
 from flows.services.http import ask
+from hopular.data.catalog import suites
+from tests.report.browser import CHROMIUM, column, faultless_page, is_dark, open_browser
 
 pytestmark = pytest.mark.slow
 REPOSITORY = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-PLAN = {"datasets": ["iris", "diabetes"], "methods": ["hopular", "glm", "majority", "mean"], "budget": "smoke"}
+PLAN = {"datasets": ["demo"], "methods": ["hopular", "glm", "majority", "mean"], "budget": "smoke"}
 
 
 @pytest.fixture(scope="module")
@@ -74,27 +76,47 @@ def latest_message(project):
 def test_the_deployment_runs_by_its_name_and_mlflow_holds_all_of_it(project, store):
     done = deploy_and_watch(project, "--watch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert latest_message(project) == ("COMPLETED", "6 units run")
+    assert latest_message(project) == ("COMPLETED", "12 units run")
     assert len(runs_of(store, kind="benchmark")) == 1
     units, trials = runs_of(store, kind="unit"), runs_of(store, kind="trial")
-    assert len(units) == 6
-    assert len(trials) == 1 + 2 + 1 + 1 + 2 + 1
+    assert len(units) == 4 * 3  # on each dataset Hopular, a linear model and the floor of its task
+    assert len(trials) == 4 * (1 + 2 + 1)
     assert {run.info.status for run in units + trials} == {"FINISHED"}
     assert all(run.data.tags["hopular.flow_run"] for run in units)
     for unit in units:
         model = store.get_logged_model(unit.data.tags["hopular.model"])
         assert str(model.status) == "READY"
         assert "valid_score" in unit.data.metrics
-    assert {model.name for model in store.search_registered_models()} == {"hopular-iris", "hopular-diabetes"}
-    for name in ("hopular-iris", "hopular-diabetes"):
+    champions = {f"hopular-{dataset}" for dataset in suites()["demo"]}
+    assert {model.name for model in store.search_registered_models()} == champions
+    for name in champions:
         assert store.get_model_version_by_alias(name, "champion").version == "1"
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
+def test_its_report_opens_in_a_browser_sorts_and_has_both_colour_schemes(project):
+    (report,) = project.runs.glob("reports/*/report.html")
+    with open_browser() as browser:
+        with faultless_page(browser, report, "dark") as page:
+            assert is_dark(page)
+        with faultless_page(browser, report) as page:
+            assert not is_dark(page)
+            heading = page.locator("#board th", has_text="Median rank")
+            place = heading.evaluate("cell => cell.cellIndex + 1")
+            for _ in range(2):
+                heading.locator("button").click()
+            ranks = [float(value) for value in column(page, place) if value]
+            assert len(ranks) > 1
+            assert ranks == sorted(ranks, reverse=True)
+            page.locator("#open-all").click()
+            assert page.locator("details.dataset[open]").count() == len(suites()["demo"])
 
 
 def test_the_second_run_trains_nothing_and_says_so(project, store):
     before = {run.info.run_id for run in runs_of(store)}
     done = deploy_and_watch(project, "--watch")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert latest_message(project) == ("COMPLETED", "nothing was trained: all 6 units were finished before")
+    assert latest_message(project) == ("COMPLETED", "nothing was trained: all 12 units were finished before")
     assert {run.info.run_id for run in runs_of(store)} == before
 
 

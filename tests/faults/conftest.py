@@ -1,26 +1,15 @@
-"""A Prefect server and toy methods for tests that break things; each prints what it tried and what survived."""
+"""Benchmarks for tests that break things; each prints what it tried and what survived."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.toys import TOYS, toy_methods
-
-
-@pytest.fixture(scope="module")
-def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server that the tests of a file share, and the toy methods here and in workers."""
-    from prefect.settings import PREFECT_API_URL, PREFECT_LOCAL_STORAGE_PATH, temporary_settings
-    from prefect.testing.utilities import prefect_test_harness
-
-    results = {PREFECT_LOCAL_STORAGE_PATH: tmp_path_factory.mktemp("results")}
-    with toy_methods(), prefect_test_harness(server_startup_timeout=120), temporary_settings(results):
-        yield str(PREFECT_API_URL.value())
+from tests.toys import TOYS
 
 
 @pytest.fixture

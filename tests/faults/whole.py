@@ -58,7 +58,11 @@ def check_store(client: Any, units: int) -> Counter[tuple[str, str]]:
     for run in of_kind["unit"]:
         assert sorted(slots[run.info.run_id]) == list(range(len(slots[run.info.run_id])))
         models = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run.info.run_id}'")
-        assert [(str(model.status), model.model_id) for model in models] == [("READY", run.data.tags["hopular.model"])]
+        assert {str(model.status) for model in models} == {"READY"}
+        registered = {found.source for found in client.search_model_versions(f"run_id = '{run.info.run_id}'")}
+        kept = {model.model_id for model in models if model.artifact_location in registered}  # never deleted
+        assert {model.model_id for model in models} - kept <= {run.data.tags["hopular.model"]}
+        assert run.data.tags["hopular.model"] in {model.model_id for model in models}
     return Counter(
         {
             (r.data.tags["hopular.dataset"], r.data.tags["hopular.method"]): len(slots[r.info.run_id])

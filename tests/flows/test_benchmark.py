@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from prefect.client.orchestration import get_client
-from prefect.testing.utilities import prefect_test_harness
 
 from flows.benchmark import BenchmarkError, hopular_benchmark
 from flows.new_datasets import hopular_new_datasets
@@ -20,20 +19,13 @@ from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
 from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
-from tests.toys import toy_methods
 
 pytestmark = pytest.mark.slow
 TABLE = "a,b,y\n" + "".join(f"{i % 7},{'uv'[i % 2]},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(60))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def prefect_server():
-    with toy_methods(), prefect_test_harness(server_startup_timeout=120):
-        yield
-
-
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory):
+def runs(tmp_path_factory, prefect_server):
     folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPULAR_RUNS", str(folder))

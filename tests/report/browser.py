@@ -9,9 +9,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize, sync_playwright
 
+WIDE: ViewportSize = {"width": 1280, "height": 900}
 CHROMIUM = shutil.which("chromium")
 QUIET = (
     *("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
@@ -28,6 +30,36 @@ def open_browser() -> Iterator[Browser]:
             yield browser
         finally:
             browser.close()
+
+
+@contextmanager
+def faultless_page(browser: Browser, report: Path, scheme: Literal["light", "dark"] = "light") -> Iterator[Page]:
+    """A report on a wide screen; whatever the browser complains of, and any request to a network, is an error."""
+    page, problems = browser.new_page(viewport=WIDE, color_scheme=scheme), list[str]()
+
+    def note(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            problems.append(message.text)
+
+    page.on("console", note)
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("request", lambda request: problems.append(request.url) if request.url.startswith("http") else None)
+    page.goto(report.resolve().as_uri())
+    yield page
+    page.close()
+    assert problems == []
+
+
+def is_dark(page: Page) -> bool:
+    """Whether a page is shown on a dark background."""
+    shade = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3"
+    return bool(page.evaluate(shade) < 60)
+
+
+def column(page: Page, place: int) -> list[str]:
+    """The values that a column of the leaderboard is sorted by, from the top down."""
+    cells = page.locator(f"#board tbody tr > :nth-child({place})").all()
+    return [cell.get_attribute("data-v") or "" for cell in cells]
 
 
 def take_screenshots(browser: Browser, report: Path, folder: Path) -> list[Path]:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 pytest.importorskip("playwright", reason="playwright is not installed: pip install 'hopular[test]'")
 
-from playwright.sync_api import Browser, ConsoleMessage, Page
+from playwright.sync_api import Browser, Page
 
 from hopular.evaluation.compare import compare
 from hopular.report.page import write_report
-from tests.report.browser import CHROMIUM, open_browser, take_screenshots
+from tests.report.browser import CHROMIUM, WIDE, column, faultless_page, is_dark, open_browser, take_screenshots
 from tests.report.synthetic import make_results
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium")
 
-WIDE, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+PHONE = {"width": 360, "height": 740}
 
 
 @pytest.fixture(scope="module")
@@ -36,31 +37,9 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def problems() -> list[str]:
-    return []
-
-
-@pytest.fixture
-def page(browser: Browser, report: Path, problems: list[str]) -> Iterator[Page]:
-    """The report on a wide screen; whatever the browser complains of fails the test."""
-    page = browser.new_page(viewport=WIDE, color_scheme="light")
-
-    def note(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            problems.append(message.text)
-
-    page.on("console", note)
-    page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("request", lambda request: problems.append(request.url) if request.url.startswith("http") else None)
-    page.goto(report.as_uri())
-    yield page
-    page.close()
-    assert problems == []
-
-
-def column(page: Page, place: int) -> list[str]:
-    cells = page.locator(f"#board tbody tr > :nth-child({place})").all()
-    return [cell.get_attribute("data-v") or "" for cell in cells]
+def page(browser: Browser, report: Path) -> Iterator[Page]:
+    with faultless_page(browser, report) as page:
+        yield page
 
 
 def test_it_opens_with_a_headline_and_runs_no_foreign_script(page: Page) -> None:
@@ -115,17 +94,11 @@ def test_what_is_unknown_stays_last(page: Page) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_both_colour_schemes_and_the_switch(browser: Browser, report: Path, scheme: str) -> None:
-    page = browser.new_page(viewport=WIDE, color_scheme=scheme)
-    page.goto(report.as_uri())
-    shade = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3"
-    is_dark = scheme == "dark"
-    assert (page.evaluate(shade) < 60) == is_dark
-    page.locator("#theme").click()
-    assert (page.evaluate(shade) < 60) != is_dark
-    page.locator("#theme").click()
-    assert (page.evaluate(shade) < 60) == is_dark
-    page.close()
+def test_both_colour_schemes_and_the_switch(browser: Browser, report: Path, scheme: Literal["light", "dark"]) -> None:
+    with faultless_page(browser, report, scheme) as page:
+        for expected in (scheme == "dark", scheme != "dark", scheme == "dark"):
+            assert is_dark(page) == expected
+            page.locator("#theme").click()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -448,7 +448,6 @@ def test_an_exception_of_the_callback_ends_the_search(problem, sqlite, inline):
 
 
 def search_until_interrupted(problem, url, pipe):
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
     try:
         search(problem, "actor", Budget(), storage=url, on_trial=lambda *_: pipe.send("first"))
     except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -28,8 +29,11 @@ def iris():
 
 
 def workers():
-    children = psutil.Process().children(recursive=True)
-    return [child.pid for child in children if "hopular.search.worker" in child.cmdline()]
+    found = []
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):  # it has just ended, or another test's has and nobody asked how
+            found += [child.pid] * ("hopular.search.worker" in child.cmdline())
+    return found
 
 
 def test_it_is_the_trials_own_model_warm_or_not(iris, tmp_path):

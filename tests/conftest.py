@@ -1,0 +1,40 @@
+"""What the tests of several folders share: Ctrl-C that works, and a Prefect server."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by whoever started the tests; what they start would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session")
+def prefect_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prefect server with a database of its own: its start takes many seconds, so that one has to do for all."""
+    from prefect.server.api.server import SubprocessASGIServer
+    from prefect.settings import PREFECT_SERVER_DATABASE_CONNECTION_URL, temporary_settings
+
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    database = f"sqlite+aiosqlite:///{tmp_path_factory.mktemp('prefect') / 'prefect.db'}"
+    server = SubprocessASGIServer(port=port)
+    with temporary_settings({PREFECT_SERVER_DATABASE_CONNECTION_URL: database}):
+        server.start(timeout=120)
+    yield server.api_url
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def prefect_server(prefect_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of that server. Flows called by the tests of a file run on it; the toy methods are there as well."""
+    from prefect.settings import PREFECT_API_URL, PREFECT_LOCAL_STORAGE_PATH, temporary_settings
+
+    from tests.toys import toy_methods
+
+    own = {PREFECT_API_URL: prefect_address, PREFECT_LOCAL_STORAGE_PATH: tmp_path_factory.mktemp("results")}
+    with toy_methods(), temporary_settings(own):
+        yield prefect_address
