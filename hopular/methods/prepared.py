@@ -6,9 +6,12 @@ import hashlib
 import importlib.util
 import json
 import os
+import sys
 import time
 import warnings
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Self
 from zipfile import ZIP_DEFLATED
 
@@ -105,11 +108,10 @@ class Prepared(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted model as model.skops and model.json, without pickle."""
-        from skops.io import dumps, get_untrusted_types
-
         check_is_fitted(self)
-        content = dumps(self, compression=ZIP_DEFLATED)
-        refused = _refused(get_untrusted_types(data=content))
+        skops = _skops()
+        content = skops.dumps(self, compression=ZIP_DEFLATED)
+        refused = _refused(skops.get_untrusted_types(data=content))
         if refused:
             raise ValueError(f"this model cannot be saved: `load` would not trust {', '.join(refused)}")
         header = {"format": FORMAT, "class": type(self).__name__, "sha256": hashlib.sha256(content).hexdigest()}
@@ -122,24 +124,34 @@ class Prepared(BaseEstimator):  # type: ignore[misc]
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote; ValueError names a damaged file, or types that are not to be trusted."""
-        from skops.io import get_untrusted_types, loads
-
+        skops = _skops()
         expected = _read_header(Path(folder, "model.json"), cls.__name__)
         file = Path(folder, "model.skops")
         content = file.read_bytes()
         if hashlib.sha256(content).hexdigest() != expected:
             raise ValueError(f"{str(file)!r} is damaged: it is not what model.json beside it describes. Save it again.")
         try:
-            unknown = get_untrusted_types(data=content)
+            unknown = skops.get_untrusted_types(data=content)
         except Exception as error:
             raise ValueError(f"{str(file)!r} is damaged or no skops file ({error}). Save the model again.") from error
         refused = _refused(unknown)
         if refused:
             raise ValueError(f"{str(file)!r} holds types that a model of hopular does not have: {', '.join(refused)}")
-        model = loads(content, trusted=sorted(unknown))
+        model = skops.loads(content, trusted=sorted(unknown))
         if type(model) is not cls:
             raise ValueError(f"{str(file)!r} holds a {type(model).__name__}, not a {cls.__name__}")
         return model
+
+
+def _skops() -> ModuleType:
+    """skops.io, kept from importing torch: it looks through all of scikit-learn, a wrapper of torch included."""
+    wrapper = "sklearn.externals.array_api_compat.torch"
+    is_kept_out = sys.modules.setdefault(wrapper, None) is None  # type: ignore[arg-type]
+    try:
+        return import_module("skops.io")
+    finally:
+        if is_kept_out:
+            del sys.modules[wrapper]
 
 
 class PreparedClassifier(ClassifierMixin, Prepared):  # type: ignore[misc]

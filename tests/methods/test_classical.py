@@ -475,14 +475,17 @@ def test_fit_estimator_leaves_the_original_alone():
     assert not hasattr(forest, "estimators_")
 
 
-def test_classical_methods_need_no_torch_or_boosting_library():
+def test_classical_methods_need_no_torch_or_boosting_library(tmp_path):
     code = (
         "import sys; from hopular.methods import get_method, Run; import pandas as pd;"
-        "get_method('svm').make('classification', {}, Run()).fit(pd.DataFrame({'a': [1., 2., 3.]}), list('xyx'));"
-        "print(sorted({'torch', 'xgboost', 'lightgbm', 'catboost', 'optuna', 'skops'} & set(sys.modules)))"
+        "made = get_method('svm').make('classification', {}, Run());"
+        "made.fit(pd.DataFrame({'a': [1., 2., 3.]}), list('xyx'));"
+        "print('skops' in sys.modules); made.save(sys.argv[1]);"
+        "print(sorted({'torch', 'xgboost', 'lightgbm', 'catboost', 'optuna'} & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("[]\n", "")
+    command = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("False\n[]\n", "")
 
 
 # --------------------------------------------------------------------------------------------------- optional: pytabkit
