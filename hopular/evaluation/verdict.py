@@ -92,13 +92,13 @@ def _on_many(results: Results, matrix: pd.DataFrame) -> str:
         return f"All {len(order)} methods have the same mean rank on {place}: none leads."
     best = [method for method in order if table["mean"][method] - table["mean"][order[0]] < 1e-9]
     if len(best) > 1:
-        return f"{_list(map(title, best))} share the lead on {place} (mean rank {table['mean'][best[0]]:.1f})."
+        return f"{_list(map(title, best))} share the lead on {place} (mean rank {table['mean'][best[0]]:.2f})."
     leader = best[0]
     rival = _rival(leader, order)
     pair = [leader, rival]
     _, _, gain = next(differences(matrix[pair], higher, missing[pair]))
     _, p_value, _ = signed_rank(gain)
-    figures = f"mean rank {table['mean'][leader]:.1f} against {table['mean'][rival]:.1f}"
+    figures = f"mean rank {table['mean'][leader]:.2f} against {table['mean'][rival]:.2f}"
     lead = f"{title(leader)} leads on {place}; {_naming(rival, leader)}"
     if len(gain) < LEAST_DATASETS:
         return f"{lead} is behind it ({figures}), but {len(gain)} datasets are too few to say that this is not chance."

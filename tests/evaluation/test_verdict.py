@@ -72,11 +72,11 @@ def test_one_fit_without_an_interval_is_too_little():
         ),
         (
             {"d": {"svm": [0.5], "knn": [0.4], "lda": [0.1]}, "e": {"svm": [0.6], "knn": [0.7], "lda": [0.1]}},
-            "Nearest neighbours and SVM share the lead on your 2 datasets (mean rank 1.5).",
+            "Nearest neighbours and SVM share the lead on your 2 datasets (mean rank 1.50).",
         ),
         (
             {"d": {"own": [0.5], "hopular": [0.4]}, "e": {"own": [0.6], "hopular": [0.5]}},
-            "own leads on your 2 datasets; Hopular is behind it (mean rank 1.0 against 2.0), but 2 datasets are too "
+            "own leads on your 2 datasets; Hopular is behind it (mean rank 1.00 against 2.00), but 2 datasets are too "
             "few to say that this is not chance.",
         ),
     ],
@@ -89,11 +89,11 @@ def test_many_datasets_are_judged_by_wilcoxons_test():
     clear = {f"d{i}": {"catboost": [0.9 + i / 100], "hopular": [0.8]} for i in range(8)}
     assert headline(make_results(clear, suite="small")) == (
         "CatBoost leads on 8 datasets of the paper's small suite; Hopular is behind it by more than noise "
-        "(mean rank 1.0 against 2.0, p = 0.0078)."
+        "(mean rank 1.00 against 2.00, p = 0.0078)."
     )
     close = {f"d{i}": {"catboost": [0.85], "hopular": [0.8 if i < 5 else 0.9 + i / 100]} for i in range(8)}
     assert headline(make_results(close)).startswith(
-        "CatBoost leads on your 8 datasets; Hopular is within noise of it (mean rank 1.4 against 1.6, p = "
+        "CatBoost leads on your 8 datasets; Hopular is within noise of it (mean rank 1.38 against 1.62, p = "
     )
 
 
