@@ -20,7 +20,6 @@ CHUNK = 1 << 17  # associations a thread handles at once: what is made of them s
 ROWS = 64  # rows below which a product with many stored patterns becomes inefficient
 KEEP = 1 << 23  # associations kept for the backward pass, per call: 32 MB in float32, twice with dropout
 SHORT = 64  # stored patterns below which torch's softmax spends more on each row than on its numbers
-FEW = 1 << 12  # associations that are not worth those passes
 VECTOR = 16  # the same for its derivative
 SAFE = 60.0  # scores within this bound can be exponentiated in float32 as they are
 
@@ -37,15 +36,15 @@ def _chunks(groups: int, rows: int, stored: int) -> Iterator[tuple[slice, slice]
 
 def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor:
     """softmax(beta key^T query) for one chunk; `own` is where its first row is stored, if own entries are left out."""
-    scores = torch.bmm(query * beta, key.mT)
+    scores = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=beta)
     if own is not None:
         scores.diagonal(own, dim1=1, dim2=2).fill_(-torch.inf)
     return _softmax(scores)
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension, in place; on many short rows a few passes over the whole tensor."""
-    if scores.shape[-1] >= SHORT or scores.numel() < FEW or scores.device.type != "cpu":
+    """Softmax over the last dimension, in place; on short rows a few passes over the whole tensor."""
+    if scores.shape[-1] >= SHORT or scores.device.type != "cpu":
         return torch.softmax(scores, dim=-1, out=scores)
     low, high = torch.aminmax(scores)
     if not -SAFE < low <= high < SAFE:
