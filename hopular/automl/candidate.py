@@ -6,7 +6,6 @@ same order, which tells Optuna what is known by now.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -22,7 +21,7 @@ from hopular.methods import get_method
 from hopular.methods.saved import CLASS_FILE
 from hopular.search.job import Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Record
+from hopular.search.record import Record, trial_seed
 from hopular.search.space import Proposal, Proposer
 from hopular.search.storage import STATES
 
@@ -87,8 +86,7 @@ class Candidate:
     def next_setting(self) -> Setting:
         """The defaults of the method, then what its search space proposes."""
         slot = len(self.records)
-        digest = hashlib.sha256(f"trial {self._seed} {slot}".encode()).digest()
-        seed = int.from_bytes(digest[:4], "little") >> 1
+        seed = trial_seed(self._seed, slot)
         if slot == 0:
             return Setting(slot, seed, {}, None)
         proposal = self._proposer.propose(slot - 1 if self._places is None else self._places[slot - 1])
@@ -96,21 +94,7 @@ class Candidate:
 
     def add(self, setting: Setting, outcome: Outcome) -> Record:
         """Keep a finished trial; the record comes last, so what has one is whole."""
-        record = Record(
-            slot=setting.slot,
-            seed=setting.seed,
-            params=setting.params,
-            state=outcome.state,
-            score=outcome.score,
-            metrics=outcome.metrics,
-            fit_seconds=outcome.fit_seconds,
-            predict_seconds=outcome.predict_seconds,
-            peak_memory=outcome.peak_memory,
-            rounds=outcome.rounds,
-            max_seconds=outcome.max_seconds,
-            kind=outcome.kind,
-            message=outcome.message or outcome.unsaved,
-        )
+        record = outcome.as_record(setting.slot, setting.seed, setting.params)
         if record.state == "complete":
             np.save(self.folder / f"{record.slot}-test.npy", outcome.test_predictions)
             np.save(self.folder / f"{record.slot}.npy", outcome.predictions)

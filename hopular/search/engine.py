@@ -21,7 +21,7 @@ from hopular.search.budget import Budget
 from hopular.search.fit import SOFT
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Record, best_of
+from hopular.search.record import Record, best_of, trial_seed
 from hopular.search.space import Proposal, Proposer
 from hopular.search.storage import Study, open_storage
 from hopular.search.warm import worker_for
@@ -263,44 +263,21 @@ class _Search:
 
         for attempt in range(RETRIES + 1):
             each, left = self.budget.seconds_per_trial, self._deadline - time.monotonic()
-            run = Run(self._trial_seed(slot), self.threads, self.device, None if each is None else SOFT * each)
+            run = Run(trial_seed(self.seed, slot), self.threads, self.device, None if each is None else SOFT * each)
             deadline = None if left == float("inf") else time.time() + left
             job = Job(self.method, proposal.settings, run, self.budget.max_epochs, deadline, self.study.name, slot)
             limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
             try:
                 curve.clear()
                 outcome = worker.run(job, report=report, beat=beat, **limits)
-                return _record(slot, job, outcome, curve), outcome
+                return outcome.as_record(slot, job.run.seed, dict(job.params), curve), outcome
             except InfrastructureError as error:
                 if attempt == RETRIES:
                     if isinstance(error, LostError):
-                        return _record(slot, job, error.outcome, curve), error.outcome
+                        return error.outcome.as_record(slot, job.run.seed, dict(job.params), curve), error.outcome
                     raise
                 self._stop.wait(PAUSE * 2**attempt)
         raise AssertionError("unreachable")
-
-    def _trial_seed(self, slot: int) -> int:
-        digest = hashlib.sha256(f"trial {self.seed} {slot}".encode()).digest()
-        return int.from_bytes(digest[:4], "little") >> 1
-
-
-def _record(slot: int, job: Job, outcome: Outcome, curve: list[tuple[int, float]]) -> Record:
-    return Record(
-        slot=slot,
-        seed=job.run.seed,
-        params=dict(job.params),
-        state=outcome.state,
-        score=outcome.score,
-        metrics=outcome.metrics,
-        curve=sorted(dict(curve).items()),
-        fit_seconds=outcome.fit_seconds,
-        predict_seconds=outcome.predict_seconds,
-        peak_memory=outcome.peak_memory,
-        rounds=outcome.rounds,
-        max_seconds=outcome.max_seconds,
-        kind=outcome.kind,
-        message=outcome.message,
-    )
 
 
 def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from hopular.methods import Run
-from hopular.search.record import Kind, State
+from hopular.search.record import Kind, Record, State
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,24 @@ class Outcome:
     max_seconds: float | None = None  # after which the fit was to end by itself
     kind: Kind | None = None
     message: str = ""
+
+    def as_record(
+        self, slot: int, seed: int, params: dict[str, Any], curve: Iterable[tuple[int, float]] = ()
+    ) -> Record:
+        """What is kept of it as a trial of a search."""
+        return Record(
+            slot=slot,
+            seed=seed,
+            params=params,
+            state=self.state,
+            score=self.score,
+            metrics=self.metrics,
+            curve=sorted(dict(curve).items()),
+            fit_seconds=self.fit_seconds,
+            predict_seconds=self.predict_seconds,
+            peak_memory=self.peak_memory,
+            rounds=self.rounds,
+            max_seconds=self.max_seconds,
+            kind=self.kind,
+            message=self.message or self.unsaved,
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -35,6 +36,12 @@ class Record:
     @staticmethod
     def from_json(values: dict[str, Any]) -> Record:
         return Record(**{**values, "curve": [(int(step), float(score)) for step, score in values["curve"]]})
+
+
+def trial_seed(seed: int, slot: int) -> int:
+    """The seed of a search's trial, which only these two decide: done again it is the same trial."""
+    digest = hashlib.sha256(f"trial {seed} {slot}".encode()).digest()
+    return int.from_bytes(digest[:4], "little") >> 1
 
 
 def best_of(records: list[Record]) -> Record | None:
