@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -59,7 +60,7 @@ def squared_error_of(y: Array) -> Any:
     return lambda predicted: float(np.mean((predicted - y) ** 2))
 
 
-class Ensemble(BaseEstimator):  # type: ignore[misc]
+class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits its members one by one, then weighs them on the validation rows."""
 
     _task: Task
@@ -126,11 +127,13 @@ class Ensemble(BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = X.shape[1]
         return self
 
+    @abstractmethod
     def _loss(self, y: Any) -> Any:
-        raise NotImplementedError
+        """How far predictions are from `y`, as a function of them."""
 
+    @abstractmethod
     def _outputs(self, member: Any, X: Any) -> Array:
-        raise NotImplementedError
+        """What a member says of the rows: probabilities, or numbers."""
 
     def _mean(self, X: Any) -> Array:
         check_is_fitted(self, "estimators_")

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import warnings
+from abc import ABC, abstractmethod
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -48,7 +49,7 @@ def prepared(
     )
 
 
-class Prepared(BaseEstimator):  # type: ignore[misc]
+class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
     """What classifier and regressor share: preparation of the frame, fit, saving and loading.
 
     Parameters
@@ -85,8 +86,9 @@ class Prepared(BaseEstimator):  # type: ignore[misc]
     def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
         return fit_estimator(self.estimator, matrix, target, self.max_seconds)
 
+    @abstractmethod
     def _learn_y(self, y: Any) -> Array:
-        raise NotImplementedError
+        """Check the target and turn it into numbers."""
 
     def _check_table(self, X: Any, reset: bool) -> pd.DataFrame:
         if not isinstance(X, pd.DataFrame):

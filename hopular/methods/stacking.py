@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from hopular.methods.method import Method, Run
 from hopular.methods.prepared import STOPPED_FROM_OUTSIDE, fit_estimator, prepared
 
 
-class Stacked(BaseEstimator):  # type: ignore[misc]
+class Stacked(BaseEstimator, ABC):  # type: ignore[misc]
     """What classifier and regressor share: base models, cross-fitted for the final model and then fitted to all rows.
 
     A class that is in one fold alone has probability 0 out of fold, so that rare classes need no special care.
@@ -54,11 +55,13 @@ class Stacked(BaseEstimator):  # type: ignore[misc]
     def _responses(self, X: Array) -> Array:
         return np.hstack([self._response(model, X) for model in self.base_])
 
+    @abstractmethod
     def _base(self) -> list[Any]:
-        raise NotImplementedError
+        """The estimators of the first level."""
 
+    @abstractmethod
     def _response(self, model: Any, X: Array) -> Array:
-        raise NotImplementedError
+        """What a base model says of the rows, as columns."""
 
     def _forest(self) -> dict[str, Any]:
         return {
