@@ -33,3 +33,8 @@ def storage_url() -> str:
     folder = runs_folder()
     folder.mkdir(parents=True, exist_ok=True)
     return f"sqlite:///{folder / 'optuna.db'}"
+
+
+def plugin_folders() -> list[Path]:
+    """Folders with `methods` and `search_spaces` of one's own (HOPULAR_PLUGINS, separated as in PATH)."""
+    return [Path(folder) for folder in os.environ.get("HOPULAR_PLUGINS", "").split(os.pathsep) if folder]

@@ -6,8 +6,6 @@ parameters for the method's `make`. A new file in this folder is the space of a 
 `search_spaces` of a folder named in HOPULAR_PLUGINS (see hopular.methods).
 """
 
-import os
+from hopular.settings import plugin_folders
 
-for folder in os.environ.get("HOPULAR_PLUGINS", "").split(os.pathsep):
-    if folder:
-        __path__.append(os.path.join(folder, "search_spaces"))
+__path__.extend(str(folder / "search_spaces") for folder in plugin_folders())

@@ -6,17 +6,15 @@ Methods of your own can stay outside: each folder named in HOPULAR_PLUGINS (sepa
 
 from __future__ import annotations
 
-import os
 import pkgutil
 from functools import cache
 from importlib import import_module
 
 from hopular.data.errors import nearest
 from hopular.methods.method import Method, Run
+from hopular.settings import plugin_folders
 
-for folder in os.environ.get("HOPULAR_PLUGINS", "").split(os.pathsep):
-    if folder:
-        __path__.append(os.path.join(folder, "methods"))
+__path__.extend(str(folder / "methods") for folder in plugin_folders())
 __all__ = ["Method", "MethodError", "Run", "get_method", "method_names", "methods"]
 
 
