@@ -23,7 +23,7 @@ test: $(READY)  ## Run the tests (ARGS="tests/model -k masking" for some of them
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 
 soak: $(READY)  ## Break things on purpose, for an hour or more (ARGS="-k kill" for some of it)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak tests/faults $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(READY)  ## Check style, formatting and types
 	$(BIN)/ruff check .

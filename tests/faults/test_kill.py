@@ -96,6 +96,7 @@ def fresh(command):
     return [line for line in command.lines[1:] if not line.endswith("(finished before)")]
 
 
+@pytest.mark.soak
 def test_temporary_files_of_the_dead_are_swept(tmp_path, through_server):
     runs = tmp_path / "runs"
     with running(FEW, runs, **through_server) as command:

@@ -36,6 +36,7 @@ def test_each_failure_has_its_kind_and_the_rest_goes_on(benchmark, runs, monkeyp
          f"to {took / SECONDS - 1:+.1%} and {used / MEMORY - 1:+.1%}")  # fmt: skip
 
 
+@pytest.mark.soak
 def test_a_unit_of_runaways_alone_fails_and_is_named(benchmark, monkeypatch, said):
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "hang segfault")
     start = time.monotonic()

@@ -116,7 +116,7 @@ def test_nothing_finished_is_lost_while_the_server_is_away(
     assert capfd.readouterr().out == ""
 
 
-@pytest.mark.parametrize("files", ["local", "server"])
+@pytest.mark.parametrize("files", [pytest.param("local", marks=pytest.mark.soak), "server"])
 def test_models_and_results_go_through_a_server(
     files: str,
     runs: Path,
