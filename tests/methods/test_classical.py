@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
-import json
 import subprocess
 import sys
 import time
-import types
-import warnings
-import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import log_loss
@@ -24,11 +17,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hopular.data.registry import median_ranks
-from hopular.methods import MethodError, Run, get_method, methods
+from hopular.methods import Run, get_method
 from hopular.methods.crossfit import assign_folds
-from hopular.methods.preparation import LARGEST, MAX_CATEGORIES, learn_preparation
 from hopular.methods.prepared import PreparedClassifier, PreparedRegressor, fit_estimator
-from hopular.methods.tabkit import TabkitClassifier, TabkitRegressor
 
 BOTH = ["svm", "random_forest", "extra_trees", "decision_tree", "knn", "pls", "bagging", "adaboost", "stacking", "glm"]
 CLASSIFIERS = [*BOTH, "logistic", "naive_bayes", "lda", "majority"]
@@ -276,164 +267,6 @@ def test_a_limit_that_is_not_reached_changes_nothing(name):
     assert np.array_equal(limited.predict_proba(X), make(name).fit(X, y).predict_proba(X))
 
 
-# ------------------------------------------------------------------------------------------------------ saving, loading
-
-
-@pytest.mark.parametrize(("name", "task"), CASES)
-def test_saved_and_loaded_models_predict_the_same_bits(name, task, tmp_path):
-    X, number = table(80)
-    model = make(name, task).fit(X, target(number, task))
-    model.save(tmp_path / "new" / "model")
-    loaded = type(model).load(tmp_path / "new" / "model")
-    assert np.array_equal(output(loaded, X, task), output(model, X, task))
-    assert np.array_equal(loaded.predict(X), model.predict(X))
-    assert sorted(file.name for file in (tmp_path / "new" / "model").iterdir()) == ["model.json", "model.skops"]
-
-
-@pytest.fixture
-def saved(tmp_path):
-    X, number = table(40)
-    make("decision_tree").fit(X, classes_of(number, 2)).save(tmp_path)
-    return tmp_path
-
-
-def write(folder, content, **header):
-    """A file that fits its header, whatever it holds."""
-    (folder / "model.skops").write_bytes(content)
-    header = {"format": 1, "class": "PreparedClassifier", "sha256": hashlib.sha256(content).hexdigest(), **header}
-    (folder / "model.json").write_text(json.dumps(header))
-
-
-@pytest.mark.parametrize("damage", [lambda b: b[:-100], lambda b: b"", lambda b: bytes([b[0] ^ 1]) + b[1:]])
-def test_damaged_models_are_named(saved, damage):
-    content = damage((saved / "model.skops").read_bytes())
-    (saved / "model.skops").write_bytes(content)
-    with pytest.raises(ValueError, match=r"model\.skops' is damaged"):
-        PreparedClassifier.load(saved)
-    write(saved, b"nothing")
-    with pytest.raises(ValueError, match=r"model\.skops' is damaged or no skops file"):
-        PreparedClassifier.load(saved)
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"format": 1}', "null"])
-def test_damaged_headers_are_named(saved, text):
-    (saved / "model.json").write_text(text)
-    with pytest.raises(ValueError, match=r"model\.json' is damaged"):
-        PreparedClassifier.load(saved)
-
-
-def test_models_of_another_class_or_format(saved, tmp_path):
-    with pytest.raises(ValueError, match=r"load it with PreparedClassifier\.load"):
-        PreparedRegressor.load(saved)
-    content = (saved / "model.skops").read_bytes()
-    write(saved, content, **{"class": "PreparedRegressor"})
-    with pytest.raises(ValueError, match="holds a PreparedClassifier"):
-        PreparedRegressor.load(saved)
-    write(saved, content, format=2)
-    with pytest.raises(ValueError, match="model format 2"):
-        PreparedClassifier.load(saved)
-    with pytest.raises(FileNotFoundError, match=r"model\.json"):
-        PreparedClassifier.load(tmp_path / "absent")
-
-
-class Foreign(ClassifierMixin, BaseEstimator):
-    """A type that no model of this package holds."""
-
-    def fit(self, X, y):
-        self.classes_ = np.unique(y)
-        return self
-
-
-def renamed(content, module, name):
-    """The same file, with another name for the type Foreign."""
-    changed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(content)) as source, zipfile.ZipFile(changed, "w") as copy:
-        for file in source.namelist():
-            text = source.read(file)
-            if file == "schema.json":
-                text = text.replace(Foreign.__module__.encode(), module.encode()).replace(b"Foreign", name.encode())
-            copy.writestr(file, text)
-    return changed.getvalue()
-
-
-OTHERS = ["other.T", "hopular.methods.absent.T", "hopular.methods.prepared.Path", "hopular.methods.prepared.os.system"]
-
-
-@pytest.mark.parametrize("name", OTHERS)
-def test_files_with_other_types_are_refused(saved, name):
-    X, number = table(40)
-    model = PreparedClassifier(Foreign()).fit(X, classes_of(number, 2))
-    with pytest.raises(ValueError, match=r"cannot be saved.*Foreign"):
-        model.save(saved)
-    write(saved, renamed(skops.io.dumps(model), *name.rsplit(".", 1)))
-    with pytest.raises(ValueError, match=f"does not have: {name}"):
-        PreparedClassifier.load(saved)
-
-
-@pytest.mark.parametrize("name", FLOORS)
-def test_an_unfitted_model_is_not_saved(name, tmp_path):
-    with pytest.raises(ValueError, match="not fitted"):
-        make(name, methods()[name].tasks[0]).save(tmp_path)
-
-
-# --------------------------------------------------------------------------------------------------------- preparation
-
-
-def test_scaled_is_standardised_filled_and_one_hot():
-    X = pd.DataFrame({"n": [1.0, 3.0, np.nan, 5.0], "c": pd.Categorical(["a", "b", None, "a"])})
-    preparation = learn_preparation(X, "scaled")
-    matrix = preparation.matrix(X)
-    expected = np.sqrt(1.5)
-    np.testing.assert_allclose(matrix[:, 0], [-expected, 0, 0, expected])
-    assert matrix[:, 1:].tolist() == [[0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 0]]
-    assert preparation.categorical == [False, False, True, True, True]
-    new = preparation.matrix(pd.DataFrame({"n": [3e300], "c": ["unseen"]}))
-    assert new.tolist() == [[LARGEST, 0, 0, 0, 0]]
-
-
-def test_ordinal_keeps_gaps_and_filled_has_none():
-    X = pd.DataFrame({"n": [2.0, np.nan, 2.0], "c": pd.Categorical(["10", "9", None])})
-    new = pd.DataFrame({"n": [7.0], "c": ["11"]})
-    ordinal, filled = learn_preparation(X, "ordinal"), learn_preparation(X, "filled")
-    np.testing.assert_array_equal(ordinal.matrix(X), [[0, 1], [np.nan, 0], [0, np.nan]])
-    np.testing.assert_array_equal(ordinal.matrix(new), [[0, np.nan]])
-    assert filled.matrix(X).tolist() == [[0, 1], [1, 0], [0, -1]]
-    assert filled.matrix(new).tolist() == [[0, -1]]
-
-
-def test_rare_and_unseen_categories_share_a_column():
-    names = [f"c{i}" for i in range(MAX_CATEGORIES + 5)]
-    X = pd.DataFrame({"c": pd.Categorical(names + names[5:])})
-    preparation = learn_preparation(X, "scaled")
-    assert preparation.matrix(X).shape[1] == MAX_CATEGORIES + 1
-    rare = preparation.matrix(pd.DataFrame({"c": ["c0", "unseen", "c7", None]}))
-    assert rare[:, -1].tolist() == [1, 1, 0, 0]
-    assert rare.sum(1).tolist() == [1, 1, 1, 0]
-
-
-def test_the_order_of_categories_and_unused_ones_do_not_matter():
-    values = ["b", "a", "c", "a", "b", "c"] * 5
-    plain = pd.DataFrame({"c": pd.Categorical(values)})
-    other = pd.DataFrame({"c": pd.Categorical(values, categories=["z", "c", "b", "a"])})
-    for way in ("scaled", "ordinal", "filled"):
-        assert np.array_equal(learn_preparation(plain, way).matrix(plain), learn_preparation(other, way).matrix(other))
-
-
-def test_other_types_of_columns():
-    X = pd.DataFrame(
-        {
-            "date": pd.to_datetime(["2024-01-01", None, "2024-01-03"]),
-            "mixed": pd.Series([1, "a", None], dtype=object),
-            "flag": pd.array([True, None, False], dtype="boolean"),
-            "Int64": pd.array([1, None, 3], dtype="Int64"),
-            "object": pd.Series([1, 2.5, None], dtype=object),
-        }
-    )
-    preparation = learn_preparation(X, "ordinal")
-    assert preparation.categorical == [False, True, True, False, False]
-    assert np.array_equal(np.isnan(preparation.matrix(X)), X.isna())
-
-
 # ------------------------------------------------------------------------------------------------------------- details
 
 
@@ -486,100 +319,3 @@ def test_classical_methods_need_no_torch_or_boosting_library(tmp_path):
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("False\n[]\n", "")
-
-
-# --------------------------------------------------------------------------------------------------- optional: pytabkit
-
-
-class FakeTabkit(BaseEstimator):
-    """Takes what pytabkit's estimators take, as documented, and remembers it."""
-
-    def __init__(self, device=None, random_state=None, n_threads=None, verbosity=0, **settings):
-        self.constructed = {"device": device, "random_state": random_state, "n_threads": n_threads, **settings}
-
-    def fit(self, X, y, X_val=None, y_val=None, val_idxs=None, cat_indicator=None, cat_col_names=None,
-            time_to_fit_in_seconds=None):  # fmt: skip
-        self.called = {
-            "X": X,
-            "y": y,
-            "X_val": X_val,
-            "y_val": y_val,
-            "cat": cat_col_names,
-            "t": time_to_fit_in_seconds,
-        }
-        return self
-
-    def predict_proba(self, X):
-        assert not X.isna().any(axis=None)
-        return np.full((len(X), 3), 1 / 3, dtype=np.float32)
-
-    def predict(self, X):
-        return np.full(len(X), 0.5, dtype=np.float32)
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    names = [f"{family}_{kind}" for family in ("RealMLP_TD", "TabM_D") for kind in ("Classifier", "Regressor")]
-    monkeypatch.setitem(sys.modules, "pytabkit", types.SimpleNamespace(**dict.fromkeys(names, FakeTabkit)))
-
-
-@pytest.mark.parametrize("name", MODERN)
-@pytest.mark.usefixtures("fake")
-def test_pytabkit_gets_codes_validation_rows_and_circumstances(name):
-    X, number = table()
-    y = classes_of(number, 3)
-    model = methods()[name].make("classification", {"lr": 0.1}, Run(seed=3, device="cuda", max_seconds=9.5))
-    assert isinstance(clone(model), TabkitClassifier)
-    strange = y.astype(str)
-    strange[0] = "never seen"
-    model.fit(X, y, eval_set=(X, strange))
-    inner = model.estimator_.model_
-    assert inner.constructed == {"device": "cuda:0", "random_state": 3, "n_threads": 1, "lr": 0.1}
-    assert inner.called["cat"] == [c for c in inner.called["X"] if inner.called["X"][c].dtype == int]
-    assert not inner.called["X"].isna().any(axis=None)
-    assert len(inner.called["X_val"]) == len(inner.called["y_val"]) == len(X) - 1
-    assert inner.called["t"] == 9
-    assert model.predict_proba(X).sum(1) == pytest.approx(1)
-    with pytest.raises(NotImplementedError, match="pickle"):
-        model.save("anywhere")
-
-
-@pytest.mark.parametrize("name", MODERN)
-@pytest.mark.usefixtures("fake")
-def test_pytabkit_for_regression_and_without_anything_to_learn(name):
-    X, number = table()
-    model = methods()[name].make("regression", {}, Run())
-    assert isinstance(model, TabkitRegressor)
-    assert model.fit(X, number, eval_set=(X, number)).predict(X).tolist() == [0.5] * len(X)
-    assert model.estimator_.model_.called["t"] is None
-    constant = X[["same"]]
-    assert model.fit(constant, number).predict(constant)[0] == pytest.approx(number.mean())
-
-
-@pytest.mark.parametrize("name", MODERN)
-def test_without_pytabkit_the_command_is_named(name, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
-    with pytest.raises(MethodError, match=r"pip install 'hopular\[modern\]'"):
-        get_method(name)
-
-
-@pytest.mark.parametrize("task", ["classification", "regression"])
-@pytest.mark.parametrize("name", MODERN)
-@pytest.mark.filterwarnings("default")
-def test_with_pytabkit(name, task):
-    pytest.importorskip("pytabkit", reason="needs pytabkit: pip install 'hopular[modern]'")
-    X, number = table(300)
-    y = target(number, task, 2)
-    model = get_method(name).make(task, {"n_epochs": 10}, Run())
-    model.fit(X[:200], y[:200], eval_set=(X[200:], y[200:]))
-    assert np.isfinite(output(model, X, task)).all()
-    assert model.score(X[200:], y[200:]) > 0.5
-
-
-def test_warnings_of_users_are_untouched():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        X, number = table(40)
-        make("logistic").fit(X, classes_of(number, 2))
-        warnings.warn("mine", stacklevel=1)
-    assert [str(w.message) for w in caught] == ["mine"]
