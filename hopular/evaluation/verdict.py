@@ -58,7 +58,10 @@ def _on_one(facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> 
     order, name = [str(method) for method in table.index], metric.title.lower()
 
     def value(method: str) -> str:
-        return f"{table['mean'][method]:.{3 if metric.higher_is_better else 4}g}"
+        mean = float(table["mean"][method])
+        if 1e4 <= abs(mean) < 1e9:  # an error of large numbers, which nobody reads as 1.458e+04
+            return f"{mean:,.0f}"
+        return f"{mean:.{3 if metric.higher_is_better else 4}g}"
 
     if len(order) == 1:
         only = f"Only {title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"

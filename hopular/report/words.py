@@ -20,9 +20,11 @@ def whole(value: float) -> str:
 
 
 def score(value: float) -> str:
-    """Four digits after the point for shares; four significant ones for errors, which may have any size."""
+    """Four digits after the point for shares; four significant ones, or all, for errors, which may have any size."""
     if not math.isfinite(value):
         return UNKNOWN
+    if 1e4 <= abs(value) < 1e9:
+        return f"{value:,.0f}"
     return f"{value:.4f}" if 0.01 <= abs(value) < 10 or value == 0 else f"{value:.4g}"
 
 
@@ -31,7 +33,9 @@ def spread(value: float, beside: float) -> str:
     if not math.isfinite(value):
         return UNKNOWN
     _, _, digits = score(beside).partition(".")
-    return f"{value:.{len(digits)}f}" if digits.isdigit() else f"{value:.3g}"
+    if digits.isdigit():
+        return f"{value:.{len(digits)}f}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
 def percent(value: float, digits: int = 1) -> str:

@@ -41,6 +41,11 @@ def test_without_hopular_the_second_is_named():
     )
 
 
+def test_large_errors_are_written_out():
+    results = make_results({"r": {"svm": [14_580.4], "xgboost": [123_456.0]}}, task="regression", width=1.0)
+    assert headline(results).startswith("SVM leads on r (mean squared error 14,580); XGBoost (123,456) is behind it")
+
+
 def test_one_fit_without_an_interval_is_too_little():
     results = make_results({"d": {"xgboost": [0.9], "hopular": [0.8]}}, width=math.nan)
     assert headline(results).endswith(

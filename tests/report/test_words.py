@@ -32,7 +32,14 @@ def test_memory(value: float, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0.95321, "0.9532"), (1.0, "1.0000"), (0.0, "0.0000"), (1234.5678, "1235"), (0.000123456, "0.0001235")],
+    [
+        (0.95321, "0.9532"),
+        (1.0, "1.0000"),
+        (0.0, "0.0000"),
+        (1234.5678, "1235"),
+        (14580.6, "14,581"),
+        (0.000123456, "0.0001235"),
+    ],
 )
 def test_scores_of_any_size(value: float, said: str) -> None:
     assert words.score(value) == said
@@ -47,6 +54,7 @@ def test_what_is_not_known_is_a_dash() -> None:
 def test_an_uncertainty_has_the_digits_of_its_score() -> None:
     assert words.spread(0.00451, 0.8123) == "0.0045"
     assert words.spread(12.3456, 1234.5) == "12.3"
+    assert words.spread(1234.56, 145_800) == "1,235"
 
 
 def test_differences_have_a_sign_and_ranks_no_needless_digits() -> None:
