@@ -63,7 +63,8 @@ def run_plan(plan: Plan) -> dict[str, Any]:
         try:
             datasets, failed = _fetch(runner, plan)
             benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])
-            courses = list(_courses(plan, datasets, benchmark, patiently(lambda: store_id(client))))
+            store = patiently(lambda: store_id(client), seconds=60)  # not longer, since its address may be wrong
+            courses = list(_courses(plan, datasets, benchmark, store))
             tell(Event("planned", trials=len(courses), message=benchmark))
             get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
             audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}

@@ -1,10 +1,11 @@
 """A Prefect plugin: `prefect deployment run hopular-benchmark` works as it is typed, while the services are up.
 
 Prefect loads it at its import (entry point `prefect.plugins`) where `[plugins] enabled` is set, as it is in this
-project's prefect.toml. It does three things. The address of the server comes from services.json, so that no shell has
+project's prefect.toml. It does four things. The address of the server comes from services.json, so that no shell has
 to export it and any port will do; PREFECT_API_URL in the environment has precedence, and without services Prefect's own
-settings apply. A deployment can be named without its flow, if only one flow has a deployment of that name. And a server
-that Prefect starts for one run alone ends with that run, also if it is killed.
+settings apply. A deployment can be named without its flow, if only one flow has a deployment of that name. A server
+that Prefect starts for one run alone ends with that run, also if it is killed. And a worker keeps the results of tasks
+in the runs folder, if that is named: where machines share it, each knows what another has finished.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from prefect.plugins import HookContext, SetupResult, register_hook
 
 from flows.local import OWNER, end_with_owner
-from flows.services.environment import reach
+from flows.services.environment import prefect_home, reach
 from flows.services.state import read_state
 from flows.services.stop import is_running
 from hopular.data.errors import nearest
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Any, str], Coroutine[Any, Any, DeploymentResponse]]
 
+RESULTS = ("PREFECT_RESULTS_LOCAL_STORAGE_PATH", "PREFECT_LOCAL_STORAGE_PATH")  # two names of one setting
+
 
 @register_hook
 def setup_environment(*, ctx: HookContext) -> SetupResult | None:
@@ -36,16 +39,26 @@ def setup_environment(*, ctx: HookContext) -> SetupResult | None:
     accept_bare_names()
     if "PREFECT__SERVER_EPHEMERAL" in os.environ and OWNER in os.environ:
         end_with_owner()
+    kept = results_place()
+    together = SetupResult(env=kept, note="the runs folder") if kept else None
     if "PREFECT_API_URL" in os.environ:
-        return None
+        return together
     state = read_state()
     if state is not None and is_running(state):
-        return SetupResult(env=reach(state), note="the services of this project")
+        return SetupResult(env={**reach(state), **kept}, note="the services of this project")
     is_run = is_prefect_command(sys.argv) and sys.argv[1:3] == ["deployment", "run"] and "--help" not in sys.argv
     if ctx.api_url is None and is_run:
         # Prefect would start a server of its own for this command, wait for it, and find no deployment in it.
         sys.exit("No Prefect server is running here: start one with `hopular up --detach`, or set PREFECT_API_URL.")
-    return None
+    return together
+
+
+def results_place() -> dict[str, str]:
+    """For a worker, where it and its flow runs keep the results of tasks; nothing if its user has said that already."""
+    is_worker = is_prefect_command(sys.argv) and sys.argv[1:3] == ["worker", "start"]
+    if not is_worker or not os.environ.get("HOPULAR_RUNS") or {"PREFECT_HOME", *RESULTS} & set(os.environ):
+        return {}
+    return {RESULTS[0]: str(prefect_home() / "storage")}
 
 
 def is_prefect_command(words: list[str]) -> bool:

@@ -68,8 +68,9 @@ def is_infrastructure(_task: Any, _run: Any, state: Any) -> bool:
 
 
 RETRY: dict[str, Any] = {
-    "retries": 3,
-    "retry_delay_seconds": exponential_backoff(backoff_factor=8),  # 56 s in all: as patient as with the store
+    "retries": 5,
+    # 248 s in all, which chance shortens to 166 s at most: about as patient as with the store
+    "retry_delay_seconds": exponential_backoff(backoff_factor=8),
     "retry_jitter_factor": 0.5,
     "retry_condition_fn": is_infrastructure,
 }

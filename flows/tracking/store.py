@@ -33,7 +33,7 @@ DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens dire
 # MLflow keeps neither the cause nor the status of a request that found no server, or only a gateway before it.
 NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?exception|error code (429|5\d\d)) ")
 FULL = "disk is full"  # as sqlite puts it
-PATIENCE = 60.0
+PATIENCE = 180.0  # seconds; a server that is started again on a busy machine takes one minute of them
 T = TypeVar("T")
 _ready: set[str] = set()
 _ready_lock = threading.Lock()

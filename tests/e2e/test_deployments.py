@@ -120,6 +120,19 @@ def test_the_second_run_trains_nothing_and_says_so(project, store):
     assert {run.info.run_id for run in runs_of(store)} == before
 
 
+def test_the_nightly_look_at_new_datasets_is_scheduled(project):
+    nightly = {"deployments": {"name": {"any_": ["hopular-new-datasets"]}}, "limit": 1}
+
+    def scheduled():
+        return ask(f"{project.api}/flow_runs/filter", {**nightly, "sort": "EXPECTED_START_TIME_ASC"})
+
+    wait_for(scheduled, 90)  # the server looks at schedules once a minute
+    (run,) = scheduled()
+    assert run["state"]["type"] == "SCHEDULED"
+    assert run["expected_start_time"][11:19] == "03:00:00"
+    assert run["auto_scheduled"]
+
+
 def test_the_champion_loads_in_a_fresh_process_and_predicts_as_it_did(project, store):
     script = (
         "import mlflow\nfrom hopular.data import load\n"

@@ -25,14 +25,11 @@ class Command:
     """A running command. `lines` are those of its progress so far."""
 
     def __init__(self, words: list[str], runs: Path, variables: Mapping[str, str]) -> None:
-        own = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))}
-        folders = {"HOPULAR_RUNS": str(runs), "HOPULAR_CACHE": str(runs / "cache"), "TMPDIR": str(scratch_of(runs))}
-        scratch_of(runs).mkdir(parents=True, exist_ok=True)
         self.runs, self.lines = runs, list[str]()
         self.process = subprocess.Popen(
             [str(HOPULAR), *words],
             cwd=REPOSITORY,
-            env={**own, **folders, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **variables},
+            env=environment(runs, variables),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -62,7 +59,7 @@ class Command:
         """The command itself, its own Prefect server, or the processes that fit for it."""
         if victim == "parent":
             return [psutil.Process(self.process.pid)] if self.is_running else []
-        return [found for found in processes_of(self.runs) if SIGNS[victim] in " ".join(_words(found))]
+        return [found for found in processes_of(self.runs) if SIGNS[victim] in " ".join(words_of(found))]
 
     def kill(self, victim: Victim) -> bool:
         """SIGKILL for one of the victims; whether there was one."""
@@ -96,20 +93,34 @@ def running(words: list[str], runs: Path, **variables: str) -> Iterator[Command]
         command.end(20)
 
 
+def environment(runs: Path, variables: Mapping[str, str]) -> dict[str, str]:
+    """The variables of a process that works for a runs folder; nothing of the caller's Prefect and MLflow."""
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT", "MLFLOW"))}
+    folders = {"HOPULAR_RUNS": str(runs), "HOPULAR_CACHE": str(runs / "cache"), "TMPDIR": str(scratch_of(runs))}
+    scratch_of(runs).mkdir(parents=True, exist_ok=True)
+    return {**own, **folders, "OMP_NUM_THREADS": "1", "COLUMNS": "200", **variables}
+
+
 def processes_of(runs: Path) -> list[psutil.Process]:
     """All processes that work for a runs folder, orphans included; this one is not among them."""
+    return processes_with("HOPULAR_RUNS", str(runs))
+
+
+def processes_with(variable: str, value: str) -> list[psutil.Process]:
+    """All processes that have this value in their environment, but for this one."""
     found = []
     for process in psutil.process_iter():
         try:
             is_dead = process.status() == psutil.STATUS_ZOMBIE
-            if not is_dead and process.pid != os.getpid() and process.environ().get("HOPULAR_RUNS") == str(runs):
+            if not is_dead and process.pid != os.getpid() and process.environ().get(variable) == value:
                 found.append(process)
         except psutil.Error:
             continue
     return found
 
 
-def _words(process: psutil.Process) -> list[str]:
+def words_of(process: psutil.Process) -> list[str]:
+    """The command line of a process; nothing if it has just ended."""
     try:
         return list(process.cmdline())
     except psutil.Error:

@@ -70,6 +70,19 @@ def test_the_command_line_is_recognised(program: str, expected: bool) -> None:
     assert plugin.is_prefect_command([program]) is expected
 
 
+def test_a_worker_keeps_results_in_the_runs_folder_unless_told_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("PREFECT_HOME", *plugin.RESULTS):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sys, "argv", [".venv/bin/prefect", "worker", "start", "--pool", "hopular-pool"])
+    result = plugin.setup_environment(ctx=CONTEXT)
+    assert result is not None
+    assert result.env == {"PREFECT_RESULTS_LOCAL_STORAGE_PATH": str(tmp_path / "runs" / "prefect" / "storage")}
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    assert plugin.setup_environment(ctx=CONTEXT) is None
+
+
 def test_the_client_is_taught_once() -> None:
     plugin.accept_bare_names()
     taught = PrefectClient.read_deployment_by_name
