@@ -1,7 +1,7 @@
 # Every target sets up what it needs: .venv is created and filled on first use and again when
 # pyproject.toml or constraints.txt change. Another interpreter: make test PYTHON=python3.12
 PYTHON ?= python3
-JOBS ?= 2
+JOBS ?= 3
 ARGS ?=
 
 VENV := .venv
@@ -18,7 +18,8 @@ help:  ## Show this list
 benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 2" for more)
 	$(BIN)/hopular benchmark demo --grid-trials 1 --trials 10 --seconds 25 $(ARGS)
 
-# One thread per test process: processes that each use all cores slow one another down many times over.
+# One thread per test process: processes that each use all cores slow one another down many times over. A third
+# process on two cores fills the time in which the others wait for servers.
 test: $(READY)  ## Run the tests (ARGS="tests/model -k masking" for some of them, JOBS=n processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
 

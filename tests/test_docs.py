@@ -128,7 +128,7 @@ def test_the_documentation_builds_without_a_warning(tmp_path: Path) -> None:
     assert "--minutes" in command_line
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_tour_goes_from_a_raw_csv_to_a_served_model(tmp_path: Path) -> None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("PREFECT_", "MLFLOW_"))}
     done = subprocess.run(

@@ -22,7 +22,7 @@ from flows.services.http import ask
 from flows.services.processes import marked
 from flows.services.state import State
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 REPOSITORY = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 FLOWS = """

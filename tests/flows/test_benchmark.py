@@ -146,6 +146,7 @@ def test_a_dataset_that_cannot_be_loaded_does_not_stop_the_others(runs, tmp_path
     assert outcome.units == 1
 
 
+@pytest.mark.soak
 def test_an_ensemble_is_built_from_what_the_others_tried(runs):
     outcome = run(datasets=["iris"], methods=["ensemble", "decision_tree", "naive_bayes"])
     results = load_results(open_store(), outcome.benchmark)
@@ -154,6 +155,7 @@ def test_an_ensemble_is_built_from_what_the_others_tried(runs):
     assert {member[0] for member in ensemble.params["members"]} <= {"decision_tree", "naive_bayes"}
 
 
+@pytest.mark.soak
 def test_stopped_and_started_again_it_completes(runs):
     from flows import stopping
 
@@ -176,6 +178,7 @@ def test_stopped_and_started_again_it_completes(runs):
     assert len([r for r in found if r.data.tags["hopular.kind"] == "trial"]) == 3
 
 
+@pytest.mark.soak
 def test_dask_gives_the_same_scores(runs, first):
     before = load_results(open_store(), first.benchmark).scores
     outcome = run(datasets=["iris"], methods=["glm", "majority"], replicates=2, seed=0, runner="dask", workers=1)

@@ -80,6 +80,7 @@ def answers(address: str) -> bool:
         return False
 
 
+@pytest.mark.soak
 def test_nothing_finished_is_lost_while_the_server_is_away(
     runs: Path,
     lineage: Lineage,
@@ -116,7 +117,8 @@ def test_nothing_finished_is_lost_while_the_server_is_away(
     assert capfd.readouterr().out == ""
 
 
-@pytest.mark.parametrize("files", [pytest.param("local", marks=pytest.mark.soak), "server"])
+@pytest.mark.soak
+@pytest.mark.parametrize("files", ["local", "server"])
 def test_models_and_results_go_through_a_server(
     files: str,
     runs: Path,

@@ -51,7 +51,7 @@ def test_a_process_is_found_while_it_runs(tmp_path: Path) -> None:
         assert found is not None
         assert found.pid == process.pid
         assert find(replace(process, started=process.started - 60)) is None
-    assert find(process) is None
+    wait_for(lambda: find(process) is None)
     assert find(None) is None
 
 
