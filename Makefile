@@ -19,9 +19,10 @@ benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 
 	$(BIN)/hopular benchmark demo --grid-trials 1 --trials 10 --seconds 25 $(ARGS)
 
 # One thread per test process: processes that each use all cores slow one another down many times over. A third
-# process on two cores fills the time in which the others wait for servers.
+# process on two cores fills the time in which the others wait for servers. Files go in their order, by which those with
+# few but long tests do not come last.
 test: $(READY)  ## Run the tests (ARGS="tests/model -k masking" for some of them, JOBS=n processes)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(ARGS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 soak: $(READY)  ## Break things on purpose, for an hour or more (ARGS="-k kill" for some of it)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m soak $(ARGS)
