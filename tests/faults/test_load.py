@@ -60,6 +60,7 @@ def _experiment(client, unit):
     return client.get_run(unit).info.experiment_id
 
 
+@pytest.mark.soak
 def test_writers_share_a_study_and_a_store(runs, said):
     rate = write(3, 15)
     said(f"3 writers x 15 trials into sqlite: all there, none double, {rate:.1f} trials a second, starts included")

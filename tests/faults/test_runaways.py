@@ -8,7 +8,7 @@ import pytest
 
 from tests.faults.whole import all_runs, store_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 SECONDS, MEMORY, SLACK = 6.0, 800e6, 1.1
 ACTS = {"segfault": "crash", "hang": "time-out", "hog": "out-of-memory", "exit": "crash", "nothing": None}
 
@@ -36,7 +36,6 @@ def test_each_failure_has_its_kind_and_the_rest_goes_on(benchmark, runs, monkeyp
          f"to {took / SECONDS - 1:+.1%} and {used / MEMORY - 1:+.1%}")  # fmt: skip
 
 
-@pytest.mark.soak
 def test_a_unit_of_runaways_alone_fails_and_is_named(benchmark, monkeypatch, said):
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "hang segfault")
     start = time.monotonic()
