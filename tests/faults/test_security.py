@@ -60,6 +60,7 @@ def files_of(folder):
     return [path for root in (folder, results) for path in root.rglob("*") if path.is_file()]
 
 
+@pytest.mark.soak
 def test_nothing_that_is_kept_is_a_pickle(done, said):
     runs, _ = done
     files = files_of(runs)
@@ -75,6 +76,7 @@ def test_nothing_that_is_kept_is_a_pickle(done, said):
     said(f"{len(files)} files of a benchmark: no pickle among them, task results are JSON")
 
 
+@pytest.mark.soak
 def test_no_secret_is_in_what_is_kept(done, said):
     runs, outcome = done
     leaks = [str(path.relative_to(runs)) for path in runs.rglob("*") if path.is_file() and SECRET in _text(path)]
@@ -88,6 +90,7 @@ def _text(path):
     return path.read_bytes().decode("utf-8", "ignore")
 
 
+@pytest.mark.soak
 def test_names_from_files_are_no_code(done, said):
     runs, outcome = done
     page = Path(outcome["report"]).read_text()

@@ -56,6 +56,7 @@ def first(runs):
     return run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
 
 
+@pytest.mark.soak
 def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
     client = open_store()
     assert (first.units, first.reused, first.failed) == (6, 0, {})
@@ -78,6 +79,7 @@ def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
         assert ("neighbours" in names) == (tags["hopular.method"] == "hopular")
 
 
+@pytest.mark.soak
 def test_the_champion_is_the_winner_by_validation(first):
     client = open_store()
     for dataset in ("iris", "diabetes"):
@@ -87,6 +89,7 @@ def test_the_champion_is_the_winner_by_validation(first):
         assert best.method in first.champions[dataset]
 
 
+@pytest.mark.soak
 def test_the_results_are_in_the_store_and_in_the_files(first):
     kept, written = load_results(open_store(), first.benchmark), Results.load(Path(first.report).parent)
     pd.testing.assert_frame_equal(kept.scores, written.scores)
@@ -99,6 +102,7 @@ def test_the_results_are_in_the_store_and_in_the_files(first):
     assert Path(first.report).stat().st_size > 20_000
 
 
+@pytest.mark.soak
 def test_what_is_shown_on_the_way(first):
     stages = [event.stage for event in first.events]
     assert stages[0] == "planned"
@@ -107,6 +111,7 @@ def test_what_is_shown_on_the_way(first):
     assert stages.count("trial") == 1 + 2 + 1 + 1 + 2 + 1
 
 
+@pytest.mark.soak
 def test_the_second_time_nothing_is_trained(first):
     before = len(all_runs(open_store()))
     again = run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
