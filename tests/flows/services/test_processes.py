@@ -30,7 +30,8 @@ def started(tmp_path: Path, code: str, mark: str, name: str = "worker") -> Itera
     try:
         yield process
     finally:
-        for left in marked(mark):
+        # A process that has only just started may not show its environment yet, hence the one we know by number too.
+        for left in {*marked(mark), *family(find(process))}:
             left.kill()
             left.wait()
 
