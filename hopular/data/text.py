@@ -118,7 +118,8 @@ def _refuse_binary(path: Path, data: bytes) -> None:
 def _legacy_or_utf8(block: bytes) -> str:
     """The encoding of text that has no mark, from a block that has characters beyond ASCII near its start."""
     text = block.decode("utf-8", "replace")
-    damaged = text.count("\N{REPLACEMENT CHARACTER}")
+    mark = "\N{REPLACEMENT CHARACTER}"  # a file may hold it too, where another program met damage
+    damaged = text.count(mark) - block.count(mark.encode())
     if len(text) - len(text.encode("ascii", "ignore")) >= 2 * damaged:
         return "utf-8"
     if not re.search(rb"[\x80-\xff]{3}", block):  # Latin letters beyond ASCII seldom stand side by side

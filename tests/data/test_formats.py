@@ -257,6 +257,10 @@ def test_a_letter_may_lie_across_the_end_of_the_sample(tmp_path, shift):
     assert frame["a"].iloc[0].endswith("xé€")
 
 
+def test_the_replacement_character_is_a_letter_like_others(tmp_path):
+    assert read(tmp_path, "a,b\n1,x\ufffd\n2,y\n")["b"].tolist() == ["x\ufffd", "y"]
+
+
 def test_damaged_utf8_names_the_line(tmp_path):
     content = "a,b\nété,1\nmère,2\n".encode() + b"caf\xe9,3\n"
     refused(tmp_path, content, r"t\.csv line 4 has bytes that are not utf-8, unlike the rest: save it as UTF-8")
