@@ -49,10 +49,12 @@ def report(
         show_json({"id": results.id, "leaderboard": leaderboard(results).to_dict("records")})
         return
     if form == "html":
+        from hopular.paper.footprint import kept_footprint
         from hopular.report.page import write_report
 
         path = output or Path(f"{results.id}.html")
-        say(f"report   {write_report(results, path, published=read_published(published)).resolve()}")
+        write_report(results, path, published=read_published(published), footprint=kept_footprint())
+        say(f"report   {path.resolve()}")
         return
     _write(results, form, output)
 
@@ -143,7 +145,7 @@ def paper(
     *benchmarks: Benchmarks,
     published: Published = None,
     footprint: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Measure memory and step time here; takes minutes.")
+        bool, Parameter(negative="", show_default=False, help="Measure memory and step time here, once.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -153,14 +155,19 @@ def paper(
       hopular paper
       hopular paper small-paper-1a2b3c4d --published uci_method_groups.csv
     """
+    from hopular.paper.footprint import Case, kept_footprint, measure_paper
     from hopular.paper.tables import paper_tables
 
-    measured = None
-    if footprint:
-        from hopular.paper.footprint import measure_paper
+    def announce(case: Case) -> None:
+        console(stderr=True).print(
+            f"measuring {case.method}, {case.model} model, {case.batch} batch, "
+            f"{case.rows:,} rows x {case.features} features",
+            style="dim",
+        )
 
-        measured = measure_paper()
-    tables = paper_tables(load(*benchmarks), read_published(published), measured)
+    results = load(*benchmarks)
+    measured = measure_paper(on_case=announce) if footprint else kept_footprint()
+    tables = paper_tables(results, read_published(published), measured)
     if json:
         show_json({table.name: table.frame.to_dict("records") for table in tables})
         return

@@ -6,6 +6,7 @@ The paper's are in its appendix, "Memory footprint and runtime estimates".
 from __future__ import annotations
 
 import multiprocessing
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +16,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pandas as pd
+import psutil
 
+from hopular import settings
 from hopular.data.registry import entries
 
 Batch = Literal["single", "full"]
@@ -28,6 +31,8 @@ MODELS: dict[tuple[str, Model], tuple[int, int]] = {
     ("npt", "largest"): (16, 16),
 }
 TRAINING = 0.8 * 0.8  # share of a medium dataset's rows that a split leaves for training
+FREE = 0.85  # share of the free memory that a case may take before it is ended
+ENOUGH = 10.0  # seconds of steps after which, if there are two, no further one is taken
 COLUMNS = (
     *("rows", "features", "classes", "method", "model", "batch", "device"),
     *("gib", "milliseconds", "milliseconds_error", "failure"),
@@ -57,18 +62,25 @@ def measure(
     methods: Sequence[str] = ("hopular", "npt"),
     models: Sequence[Model] = ("smallest", "largest"),
     batches: Sequence[Batch] = ("single", "full"),
-    device: str = "cpu",
-    threads: int = 1,
+    device: str = "auto",
+    threads: int | None = None,
     steps: int = 5,
     max_seconds: float = 600.0,
+    max_gib: float | None = None,
+    on_case: Callable[[Case], None] | None = None,
 ) -> pd.DataFrame:
     """Peak memory and time of training steps with the paper's recipe, one row per method, model and batch.
 
     Each case runs in a process of its own. `gib` is the peak of what data, model and steps add to it: resident memory
     on a CPU (NaN where the system does not tell), allocated memory on a GPU. `milliseconds` is the mean of `steps`
-    steps after a first one that does not count, with its standard error. A case that takes longer than `max_seconds` or
-    more memory than there is has no figures, and `failure` says why.
+    steps (of fewer where they take long) after a first one that does not count, with its standard error. A case that
+    takes longer than `max_seconds` or more memory than `max_gib` (by default most of what is free) has no figures, and
+    `failure` says why. By default a GPU is used if there is one, and all cores.
     """
+    from hopular.model.base import choose_device
+
+    device = str(choose_device(device))
+    threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
     cases = [
         Case(rows, features, classes, method, model, batch, device, threads, steps)
         for method in methods
@@ -80,27 +92,65 @@ def measure(
         raise ValueError(f"the footprint of {unknown[0]!r} is not known to the paper: use 'hopular' or 'npt'")
     if rows < 3 or steps < 1:
         raise ValueError(f"a step needs at least 3 rows and a measurement 1 step, got {rows} and {steps}")
-    return pd.DataFrame([_in_new_process(case, max_seconds) for case in cases], columns=list(COLUMNS))
+    rows_of_table = []
+    for case in cases:
+        if on_case is not None:
+            on_case(case)
+        rows_of_table.append(_in_new_process(case, max_seconds, max_gib))
+    return pd.DataFrame(rows_of_table, columns=list(COLUMNS))
 
 
 def measure_paper(datasets: Iterable[str] | None = None, **options: Any) -> pd.DataFrame:
     """`measure` at the sizes of the paper's medium datasets (or of some), with a column `dataset`.
 
-    Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds.
+    Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds. Each
+    dataset's figures are kept in `kept_file` as soon as they are there, and those kept there are not measured again.
     """
     medium = {name: entry for name, entry in entries().items() if entry.suite == "medium"}
-    parts = []
-    for name in medium if datasets is None else datasets:
-        if name not in medium:
-            raise ValueError(f"the paper has no footprint of {name!r}, only of {', '.join(medium)}")
+    names = list(medium if datasets is None else datasets)
+    unknown = [name for name in names if name not in medium]
+    if unknown:
+        raise ValueError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(medium)}")
+    kept = kept_footprint()
+    parts = [] if kept is None else [kept]
+    for name in names:
+        if kept is not None and name in set(kept["dataset"]):
+            continue
         size = medium[name].paper
         classes = 0 if medium[name].task == "regression" else 2
         table = measure(round(TRAINING * size.rows), size.continuous + size.categorical, classes=classes, **options)
         parts.append(table.assign(dataset=name))
-    return pd.concat(parts, ignore_index=True)
+        _keep(pd.concat(parts, ignore_index=True))
+    found = pd.concat(parts, ignore_index=True)
+    return found[found["dataset"].isin(names)].reset_index(drop=True)
 
 
-def _in_new_process(case: Case, max_seconds: float) -> tuple[Any, ...]:
+def kept_file() -> Path:
+    """Where the figures of this machine are kept."""
+    return settings.runs_folder() / "footprint.csv"
+
+
+def kept_footprint() -> pd.DataFrame | None:
+    """What `measure_paper` found on this machine, None if it never ran; ValueError if the file is damaged."""
+    path = kept_file()
+    if not path.exists():
+        return None
+    try:
+        table = pd.read_csv(path, dtype={"gib": float, "milliseconds": float, "failure": str})
+        return table[["dataset", *COLUMNS]].fillna({"failure": ""})
+    except (ValueError, KeyError) as error:
+        raise ValueError(f"{path} is damaged: delete it and measure again ({error})") from error
+
+
+def _keep(table: pd.DataFrame) -> None:
+    path = kept_file()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    table[["dataset", *COLUMNS]].to_csv(part, index=False)
+    part.replace(path)
+
+
+def _in_new_process(case: Case, max_seconds: float, max_gib: float | None) -> tuple[Any, ...]:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_measure, args=(case, sender), daemon=True)
@@ -108,11 +158,17 @@ def _in_new_process(case: Case, max_seconds: float) -> tuple[Any, ...]:
     sender.close()
     figures: tuple[float, float, float] = (float("nan"),) * 3
     failure = ""
+    limit = max_gib if max_gib is not None else FREE * psutil.virtual_memory().available / 2**30
+    watched = psutil.Process(process.pid)
+    deadline = time.monotonic() + max_seconds
     try:
-        if receiver.poll(max_seconds):
+        while not failure and not receiver.poll(0.02):
+            if _resident_of(watched) / 2**30 > limit:
+                failure = f"more than {limit:.1f} GiB"
+            elif time.monotonic() > deadline:
+                failure = f"not done within {max_seconds:g} seconds"
+        if not failure:
             figures, failure = receiver.recv()
-        else:
-            failure = f"not done within {max_seconds:g} seconds"
     except EOFError:
         failure = "the process was ended, most likely for lack of memory"
     finally:
@@ -120,6 +176,13 @@ def _in_new_process(case: Case, max_seconds: float) -> tuple[Any, ...]:
         process.join()
     about = (case.rows, case.features, case.classes, case.method, case.model, case.batch, case.device)
     return (*about, *figures, failure)
+
+
+def _resident_of(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.NoSuchProcess:  # it has just ended; what it sent is read next
+        return 0
 
 
 def _measure(case: Case, sender: Connection) -> None:
@@ -142,6 +205,8 @@ def _measure(case: Case, sender: Connection) -> None:
             start = time.perf_counter()
             step()
             seconds.append(time.perf_counter() - start)
+            if len(seconds) > 1 and sum(seconds) > ENOUGH:
+                break
         peak = torch.cuda.max_memory_allocated(case.device) if is_cuda else _resident("VmHWM") - before
         error = statistics.stdev(seconds) / len(seconds) ** 0.5 if len(seconds) > 1 else float("nan")
         sender.send(((peak / 2**30, 1e3 * statistics.mean(seconds), 1e3 * error), ""))

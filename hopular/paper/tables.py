@@ -178,10 +178,13 @@ def time_comparison(footprint: pd.DataFrame | None = None) -> PaperTable:
 
 
 def _beside(table: pd.DataFrame, measured: pd.DataFrame | None, keys: list[str], value: str) -> pd.DataFrame:
-    """A table of the paper's figures with `value` of our measurement, which is of another device."""
+    """A table of the paper's figures with `value` of our measurement, which is of another device.
+
+    `reason` says why there is none of ours where it was tried.
+    """
     if measured is None:
         table = table.assign(ours=np.nan)
     else:
-        ours = measured[[*keys, value]].rename(columns={value: "ours"})
-        table = table.merge(ours, how="left", on=keys, validate="one_to_one")
+        ours = measured[[*keys, value, "failure"]].rename(columns={value: "ours", "failure": "reason"})
+        table = table.merge(ours, how="left", on=keys, validate="one_to_one").fillna({"reason": ""})
     return table.assign(difference=table["ours"] - table["paper"], is_more_than_noise=False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from hopular.paper.footprint import MODELS, Case, measure, measure_paper, training_step
+from hopular.paper.footprint import MODELS, Case, kept_file, kept_footprint, measure, measure_paper, training_step
 from search_spaces import hopular, npt
 
 
@@ -40,6 +41,30 @@ def test_a_case_that_takes_too_long_says_so():
     table = measure(100, 3, methods=["npt"], models=["largest"], batches=["full"], max_seconds=0.1)
     assert table["gib"].isna().all()
     assert table.loc[0, "failure"] == "not done within 0.1 seconds"
+
+
+@pytest.mark.slow
+def test_a_case_that_takes_too_much_memory_is_ended():
+    table = measure(100, 3, methods=["npt"], models=["largest"], batches=["full"], max_gib=0.05)
+    assert table.loc[0, "failure"] == "more than 0.1 GiB"
+
+
+@pytest.mark.slow
+def test_what_was_measured_is_kept_and_not_measured_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path))
+    assert kept_footprint() is None
+    cases: list[Case] = []
+    options = {"methods": ["hopular"], "models": ["smallest"], "batches": ["single"], "steps": 1}
+    first = measure_paper(["sulfur"], on_case=cases.append, **options)
+    assert len(cases) == 1
+    assert first.loc[0, "gib"] > 0
+    again = measure_paper(["sulfur"], on_case=cases.append, **options)
+    assert len(cases) == 1
+    pd.testing.assert_frame_equal(again, kept_footprint())
+    assert again.loc[0, "gib"] == pytest.approx(first.loc[0, "gib"])
+    kept_file().write_text("dataset,rows\nsulfur,1\n")
+    with pytest.raises(ValueError, match=r"footprint\.csv is damaged: delete it and measure again"):
+        kept_footprint()
 
 
 def test_what_cannot_be_measured_is_named():

@@ -143,12 +143,17 @@ def test_sizes_that_differ_are_marked():
 
 def test_our_footprint_stands_beside_the_papers():
     measured = pd.DataFrame(
-        [("sulfur", "npt", "smallest", "full", 3.0, 100.0), ("sulfur", "npt", "largest", "full", 9.0, 300.0)],
-        columns=["dataset", "method", "model", "batch", "gib", "milliseconds"],
+        [
+            ("sulfur", "npt", "smallest", "full", 3.0, 100.0, ""),
+            ("sulfur", "npt", "largest", "full", 9.0, 300.0, ""),
+            ("eye", "npt", "largest", "full", np.nan, np.nan, "more than 20.0 GiB"),
+        ],
+        columns=["dataset", "method", "model", "batch", "gib", "milliseconds", "failure"],
     )
     memory = memory_comparison(measured).frame.set_index(["dataset", "method", "batch", "model"])
     assert memory["ours"].dropna().tolist() == [3.0, 9.0]
     assert memory.loc[("sulfur", "npt", "full", "smallest"), "difference"] == pytest.approx(3 - 35.95)
     assert memory.loc[("sulfur", "npt", "full", "largest"), "is_out_of_memory"]
+    assert memory["reason"].value_counts().to_dict() == {"": 47, "more than 20.0 GiB": 1}
     step = time_comparison(measured).frame.set_index(["dataset", "method", "batch"])
     assert step.loc[("sulfur", "npt", "full"), ["paper", "ours"]].tolist() == [159.86, 300.0]
