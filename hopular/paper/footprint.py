@@ -32,7 +32,7 @@ MODELS: dict[tuple[str, Model], tuple[int, int]] = {
 }
 TRAINING = 0.8 * 0.8  # share of a medium dataset's rows that a split leaves for training
 FREE = 0.85  # share of the free memory that a case may take before it is ended
-ENOUGH = 10.0  # seconds of steps after which, if there are two, no further one is taken
+ENOUGH = 10.0  # seconds of steps after which no further one is taken
 COLUMNS = (
     *("rows", "features", "classes", "method", "model", "batch", "device"),
     *("gib", "milliseconds", "milliseconds_error", "failure"),
@@ -72,10 +72,10 @@ def measure(
     """Peak memory and time of training steps with the paper's recipe, one row per method, model and batch.
 
     Each case runs in a process of its own. `gib` is the peak of what data, model and steps add to it: resident memory
-    on a CPU (NaN where the system does not tell), allocated memory on a GPU. `milliseconds` is the mean of `steps`
-    steps (of fewer where they take long) after a first one that does not count, with its standard error. A case that
-    takes longer than `max_seconds` or more memory than `max_gib` (by default most of what is free) has no figures, and
-    `failure` says why. By default a GPU is used if there is one, and all cores.
+    on a CPU (NaN where the system does not tell), allocated memory on a GPU. `milliseconds` is the mean of up to
+    `steps` steps with its standard error; the first one counts only if it took so long that it is the only one. A case
+    that takes longer than `max_seconds` or more memory than `max_gib` (by default most of what is free) has no figures,
+    and `failure` says why. By default a GPU is used if there is one, and all cores.
     """
     from hopular.model.base import choose_device
 
@@ -199,17 +199,15 @@ def _measure(case: Case, sender: Connection) -> None:
         if is_cuda:
             torch.cuda.reset_peak_memory_stats(case.device)
         step = training_step(case)
-        step()
-        seconds = []
-        for _ in range(case.steps):
+        seconds: list[float] = []
+        while len(seconds) <= case.steps and sum(seconds) < ENOUGH:
             start = time.perf_counter()
             step()
             seconds.append(time.perf_counter() - start)
-            if len(seconds) > 1 and sum(seconds) > ENOUGH:
-                break
+        counted = seconds[1:] or seconds
         peak = torch.cuda.max_memory_allocated(case.device) if is_cuda else _resident("VmHWM") - before
-        error = statistics.stdev(seconds) / len(seconds) ** 0.5 if len(seconds) > 1 else float("nan")
-        sender.send(((peak / 2**30, 1e3 * statistics.mean(seconds), 1e3 * error), ""))
+        error = statistics.stdev(counted) / len(counted) ** 0.5 if len(counted) > 1 else float("nan")
+        sender.send(((peak / 2**30, 1e3 * statistics.mean(counted), 1e3 * error), ""))
     except (MemoryError, RuntimeError) as error:
         sender.send((nothing, f"{type(error).__name__}: {error}"[:200]))
 
