@@ -15,6 +15,7 @@ from hopular.data.protocol import Protocol
 
 Task = Literal["classification", "regression"]
 Kind = Literal["continuous", "categorical"]
+LARGEST_TARGET = 1e150  # sums of squares of larger numbers are not finite
 PARTS = ("train", "valid", "test", "unused")  # what a column of `Dataset.parts` may say of a row
 
 
@@ -108,6 +109,11 @@ def _check(dataset: Dataset) -> None:
         raise DataError(f"dataset {name!r}: task {dataset.task!r} does not fit a target of type {y.dtype}")
     if y.nunique() < 2:
         raise DataError(f"dataset {name!r}: target {y.name!r} has one value only, {y.iloc[0]!r}: nothing to predict")
+    if not is_category and (largest := float(y.abs().max())) > LARGEST_TARGET:
+        raise DataError(
+            f"dataset {name!r}: target {y.name!r} has values up to {largest:.3g}, whose squared errors no number can "
+            "hold: give it in a larger unit"
+        )
     for extra in ("parts", "groups", "time"):
         value = getattr(dataset, extra)
         if value is not None and len(value) != len(X):

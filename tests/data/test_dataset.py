@@ -47,6 +47,10 @@ def test_kinds_and_classes() -> None:
         ({"y": pd.Series(pd.Categorical(["a", None, "b"]), name="kind")}, "'kind' is missing in 1 rows"),
         ({"y": pd.Series(pd.Categorical(["a", "a", "a"]), name="kind")}, "one value only, 'a'"),
         ({"task": "regression"}, "task 'regression' does not fit"),
+        (
+            {"task": "regression", "y": pd.Series([1.0, -1e200, 2.0], name="mass")},
+            r"target 'mass' has values up to 1e\+200, .*: give it in a larger unit",
+        ),
         ({"time": pd.Series([1.0])}, "3 rows and 1 rows of time"),
         ({"parts": pd.DataFrame({"s": ["train", "tset", "test"]})}, r"must be one of .* not \['tset'\]"),
         ({"parts": pd.DataFrame({"s": ["train", None, "test"]})}, "not missing"),
