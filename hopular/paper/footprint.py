@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -100,11 +101,18 @@ def measure(
     return pd.DataFrame(rows_of_table, columns=list(COLUMNS))
 
 
-def measure_paper(datasets: Iterable[str] | None = None, **options: Any) -> pd.DataFrame:
+def measure_paper(
+    datasets: Iterable[str] | None = None,
+    *,
+    methods: Sequence[str] = ("hopular", "npt"),
+    models: Sequence[Model] = ("smallest", "largest"),
+    batches: Sequence[Batch] = ("single", "full"),
+    **options: Any,
+) -> pd.DataFrame:
     """`measure` at the sizes of the paper's medium datasets (or of some), with a column `dataset`.
 
-    Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds. Each
-    dataset's figures are kept in `kept_file` as soon as they are there, and those kept there are not measured again.
+    Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds. Figures
+    are kept in `kept_file` as soon as they are there, and those kept there are not measured again.
     """
     medium = {name: entry for name, entry in entries().items() if entry.suite == "medium"}
     names = list(medium if datasets is None else datasets)
@@ -112,17 +120,18 @@ def measure_paper(datasets: Iterable[str] | None = None, **options: Any) -> pd.D
     if unknown:
         raise ValueError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(medium)}")
     kept = kept_footprint()
-    parts = [] if kept is None else [kept]
-    for name in names:
-        if kept is not None and name in set(kept["dataset"]):
+    table = pd.DataFrame(columns=["dataset", *COLUMNS]) if kept is None else kept
+    for name, method, model, batch in product(names, methods, models, batches):
+        keys = table[["dataset", "method", "model", "batch"]]
+        if (name, method, model, batch) in set(keys.itertuples(index=False, name=None)):
             continue
-        size = medium[name].paper
-        classes = 0 if medium[name].task == "regression" else 2
-        table = measure(round(TRAINING * size.rows), size.continuous + size.categorical, classes=classes, **options)
-        parts.append(table.assign(dataset=name))
-        _keep(pd.concat(parts, ignore_index=True))
-    found = pd.concat(parts, ignore_index=True)
-    return found[found["dataset"].isin(names)].reset_index(drop=True)
+        size, classes = medium[name].paper, 0 if medium[name].task == "regression" else 2
+        rows, features = round(TRAINING * size.rows), size.continuous + size.categorical
+        case = measure(rows, features, classes=classes, methods=[method], models=[model], batches=[batch], **options)
+        case.insert(0, "dataset", name)
+        table = case if table.empty else pd.concat([table, case], ignore_index=True)
+        _keep(table)
+    return table[table["dataset"].isin(names)].reset_index(drop=True)
 
 
 def kept_file() -> Path:
@@ -146,7 +155,7 @@ def _keep(table: pd.DataFrame) -> None:
     path = kept_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
-    table[["dataset", *COLUMNS]].to_csv(part, index=False)
+    table.to_csv(part, index=False)
     part.replace(path)
 
 
