@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 from flows.tracking.experiments import find_or_make
 from flows.tracking.lineage import Lineage, without_secrets
@@ -93,8 +94,19 @@ def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
         raise ValueError(
             f"there is no benchmark {benchmark!r}.{nearest(str(benchmark), known)} The latest are: {shown}"
         )
+    _check_files(chosen, client.get_run(chosen.run_id).info.artifact_uri)
     with tempfile.TemporaryDirectory() as folder:
         return Results.load(Path(client.download_artifacts(chosen.run_id, FOLDER, folder)))
+
+
+def _check_files(benchmark: Benchmark, address: str) -> None:
+    """A store on this machine knows its files by their absolute paths, so it cannot be moved."""
+    parts = urlsplit(address)
+    path = Path(unquote(parts.path))
+    if parts.scheme in ("", "file") and not path.exists():
+        raise ValueError(
+            f"the files of benchmark {benchmark.id!r} are not at {path} any more: move the folder back to where it was"
+        )
 
 
 def _find(client: MlflowClient, experiment: str, benchmark: str) -> Run | None:

@@ -61,3 +61,11 @@ def test_a_wrong_name_gets_the_nearest(client: Any, lineage: Lineage) -> None:
     save_summary(client, results("bench-1", "2030-01-01"), lineage)
     with pytest.raises(ValueError, match=r"there is no benchmark 'bench-2'\..*bench-1"):
         load_results(client, "bench-2")
+
+
+def test_files_that_were_moved_are_named(client: Any, lineage: Lineage) -> None:
+    run_id = save_summary(client, results("bench-1", "2030-01-01"), lineage)
+    folder = Path(client.get_run(run_id).info.artifact_uri.removeprefix("file://"))
+    folder.rename(folder.with_name("elsewhere"))
+    with pytest.raises(ValueError, match=rf"of benchmark 'bench-1' are not at {folder} any more: move"):
+        load_results(client)
