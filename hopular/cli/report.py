@@ -180,8 +180,10 @@ def paper(
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else ""
     if isinstance(value, float):
-        return "" if value != value else f"{value:.4g}"
+        return "" if value != value else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
     return str(value)
 
 

@@ -187,4 +187,6 @@ def _beside(table: pd.DataFrame, measured: pd.DataFrame | None, keys: list[str],
     else:
         ours = measured[[*keys, value, "failure"]].rename(columns={value: "ours", "failure": "reason"})
         table = table.merge(ours, how="left", on=keys, validate="one_to_one").fillna({"reason": ""})
+        if (table["reason"] == "").all():
+            table = table.drop(columns="reason")
     return table.assign(difference=table["ours"] - table["paper"], is_more_than_noise=False)
