@@ -11,7 +11,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-from flows.tasks import RETRY
+from flows.retries import RETRY
 from flows.tracking.champion import Candidate, promote
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store

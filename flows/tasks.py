@@ -21,16 +21,16 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.concurrency.sync import concurrency
 from prefect.runtime import task_run
-from prefect.tasks import exponential_backoff
 
 from flows.assignment import Assignment, content_key, problem_of, rows_of
 from flows.progress import Event, tell
+from flows.retries import FETCH_RETRY, RETRY
 from flows.stopping import should_stop
 from flows.tracking.lineage import Lineage, without_secrets
 from flows.tracking.models import log_model, note_no_model
 from flows.tracking.neighbours import log_neighbours
 from flows.tracking.pictures import log_pictures
-from flows.tracking.store import is_away, open_store, patiently
+from flows.tracking.store import open_store, patiently
 from flows.tracking.trials import TrialLog, reconcile
 from flows.tracking.units import State, finish_unit, log_best, log_scores, start_unit, unit_metrics
 from hopular import settings
@@ -49,7 +49,6 @@ from hopular.search.record import Record
 from hopular.search.refit import choose_members, replicate_seeds
 from hopular.search.train import PATIENCE, StoppedError
 from hopular.search.train import train as train_record
-from hopular.search.worker import InfrastructureError
 
 # Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
 getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))
@@ -61,19 +60,6 @@ class UnitError(RuntimeError):
     """A method failed on a split; the message says how. It would fail again."""
 
 
-def is_infrastructure(_task: Any, _run: Any, state: Any) -> bool:
-    """Whether another try may help: the machine, a store or the network failed, not the model or the data."""
-    error = state.result(raise_on_failure=False)
-    return isinstance(error, InfrastructureError) or (isinstance(error, Exception) and is_away(error))
-
-
-RETRY: dict[str, Any] = {
-    "retries": 5,
-    # 248 s in all, which chance shortens to 166 s at most: about as patient as with the store
-    "retry_delay_seconds": exponential_backoff(backoff_factor=8),
-    "retry_jitter_factor": 0.5,
-    "retry_condition_fn": is_infrastructure,
-}
 KEPT: dict[str, Any] = {"persist_result": True, "result_serializer": "json"}
 
 
@@ -88,7 +74,7 @@ def _name() -> str:
     return without_secrets(f"{task_run.task_name} {task_run.parameters['reference']}")
 
 
-@task(name="fetch", task_run_name=_name, cache_policy=NO_CACHE, timeout_seconds=1800, **RETRY)
+@task(name="fetch", task_run_name=_name, cache_policy=NO_CACHE, timeout_seconds=1800, **FETCH_RETRY)
 def fetch(reference: str, target: str | None) -> Json:
     """Load a dataset, from its origin or the cache, and say what it is."""
     dataset = load(reference, target=target)

@@ -29,6 +29,10 @@ CHUNK = 1 << 16
 REMEDY = "Check address and network, or get the file yourself (HOPULAR_DATA: a folder with the paper's data files)."
 
 
+class UnreachableError(DataError):
+    """A server that did not answer, or was too busy: nothing is known of the data, and later it may be there."""
+
+
 class _Failure(Exception):  # noqa: N818
     """One attempt went wrong: is it `final`, must the next one `restart` from nothing, and `wait` how many seconds?"""
 
@@ -98,7 +102,8 @@ def _download(url: str, part: Path, *, resume: bool, max_bytes: int, show: bool)
                 os.truncate(part, 0)
             if failure.final or attempt == ATTEMPTS:
                 what = f"{failure} (attempts: {attempt})"
-                raise DataError(f"cannot download {_public(url)}: {what}. {REMEDY}") from failure
+                kind = DataError if failure.final else UnreachableError
+                raise kind(f"cannot download {_public(url)}: {what}. {REMEDY}") from failure
             time.sleep(min(max(BACKOFF * 2 ** (attempt - 1), failure.wait), LONGEST_WAIT))
     raise ValueError(f"ATTEMPTS is {ATTEMPTS}")
 

@@ -12,6 +12,7 @@ from sklearn.datasets import fetch_openml
 from hopular import settings
 from hopular.data.cache import cache_key, cached
 from hopular.data.dataset import Dataset
+from hopular.data.download import UnreachableError
 from hopular.data.errors import DataError
 from hopular.data.kinds import convert, convert_target
 
@@ -55,11 +56,12 @@ def _fetch(number: int) -> Any:
             data_id=number, as_frame=True, parser="liac-arff", data_home=folder, n_retries=RETRIES, delay=DELAY
         )
     except HTTPError as error:
-        raise DataError(
+        kind = UnreachableError if error.code == 429 or error.code >= 500 else DataError
+        raise kind(
             f"OpenML answered {error.code} for dataset {number}: look it up at https://www.openml.org/d/{number}"
         ) from error
     except (URLError, TimeoutError, ConnectionError) as error:
-        raise DataError(
+        raise UnreachableError(
             f"OpenML cannot be reached for dataset {number} ({error}). Connect to the network and try again; once "
             f"downloaded it is read from {folder} without a network."
         ) from error

@@ -1,0 +1,75 @@
+"""Retries: another try for the machine and the network, none for what would fail again."""
+
+from __future__ import annotations
+
+from http.client import HTTPMessage
+from typing import Any
+from urllib.error import HTTPError, URLError
+
+import pytest
+from prefect.states import Failed
+from prefect.task_engine import TaskRunTimeoutError
+
+from flows.retries import is_infrastructure
+from flows.tasks import UnitError, fetch
+from hopular.data import download
+from hopular.data.download import UnreachableError
+from hopular.data.errors import DataError
+from hopular.data.sources import openml
+from hopular.search.worker import InfrastructureError
+from tests.data.loopback import Reply, serve
+
+
+@pytest.mark.parametrize(
+    ("error", "is_worth_it"),
+    [
+        (InfrastructureError("the worker could not be started"), True),
+        (UnreachableError("OpenML cannot be reached"), True),
+        (ConnectionError("refused"), True),
+        (TimeoutError("the server is slow"), True),
+        (TaskRunTimeoutError("Scope timed out after 10 second(s)."), False),
+        (DataError("column 'y' is missing"), False),
+        (UnitError("no trial succeeded"), False),
+        (MemoryError(), False),
+    ],
+)
+def test_only_what_may_pass_is_tried_again(error: Exception, is_worth_it: bool) -> None:
+    assert is_infrastructure(None, None, Failed(data=error)) is is_worth_it
+
+
+def test_a_fetch_is_tried_again() -> None:
+    assert (fetch.retries, fetch.retry_condition_fn) == (2, is_infrastructure)
+
+
+@pytest.mark.parametrize(
+    ("error", "is_worth_it"),
+    [
+        (URLError("no route to host"), True),
+        (HTTPError("u", 503, "busy", HTTPMessage(), None), True),
+        (HTTPError("u", 429, "too many", HTTPMessage(), None), True),
+        (HTTPError("u", 404, "not found", HTTPMessage(), None), False),
+    ],
+)
+def test_openml_that_does_not_answer_is_unreachable(
+    error: Exception, is_worth_it: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(openml, "fetch_openml", refuse)
+    with pytest.raises(DataError) as caught:
+        openml._fetch(31)
+    assert isinstance(caught.value, UnreachableError) is is_worth_it
+
+
+@pytest.mark.parametrize(("status", "is_worth_it"), [(503, True), (404, False)])
+def test_a_download_that_a_busy_server_refuses_is_unreachable(
+    status: int, is_worth_it: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(download, "BACKOFF", 0.01)
+    monkeypatch.setenv("NO_PROXY", "*")
+    with serve() as server:
+        url = server.answer("/table.csv", Reply(status=status))
+        with pytest.raises(DataError) as caught:
+            download.fetch(url, tmp_path / "table.csv")
+    assert isinstance(caught.value, UnreachableError) is is_worth_it
