@@ -24,5 +24,6 @@ METHOD = Method(
     make=make,
     paper_name="Hopular",
     has_curve=True,
+    has_recipe=True,
     uses_gpu=True,
 )

@@ -41,6 +41,7 @@ class Method:
     packages: tuple[str, ...] = ()  # what must be importable beside the core dependencies
     extra: str | None = None  # the extra of this distribution that brings them
     has_curve: bool = False
+    has_recipe: bool = False  # whether `params` may name a recipe: "default", or "paper" for the published one
     uses_gpu: bool = False
     notes: tuple[str, ...] = field(default=())
 

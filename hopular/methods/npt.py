@@ -24,5 +24,6 @@ METHOD = Method(
     make=make,
     paper_name="Non-Parametric Transformers",
     has_curve=True,
+    has_recipe=True,
     uses_gpu=True,
 )

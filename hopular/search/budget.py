@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from hopular.data.errors import nearest
+from hopular.methods import Method
+from hopular.model.recipe import RECIPES
 
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of one search. A grid with fewer settings than `trials` is tried once and no more."""
+    """Limits of one search; of a grid each setting is tried once."""
 
     trials: int = 10
     grid_trials: int | None = None  # for methods with a grid; None means the whole grid, however small `trials` is
@@ -19,6 +22,7 @@ class Budget:
     max_epochs: int | None = None  # of methods that train by epochs; None leaves it to the method
     memory: float | None = None  # bytes that a trial's process may use
     replicates: int = 1  # seeds that the best setting is trained with
+    recipe: str | None = None  # of methods that have the published one; None leaves it to the method
 
     def __post_init__(self) -> None:
         for name in ("trials", "grid_trials", "max_epochs", "replicates"):
@@ -29,6 +33,13 @@ class Budget:
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | float) and value > 0):
                 raise ValueError(f"budget: {name} is {value!r}: use a number above 0")
+        if self.recipe is not None and self.recipe not in RECIPES:
+            raise ValueError(f"budget: recipe is {self.recipe!r}: use one of {', '.join(RECIPES)}")
+
+    def __repr__(self) -> str:
+        """Studies and benchmarks are named by it: what came later shows only where it is set, so that names last."""
+        shown = [field.name for field in fields(self) if field.name != "recipe" or self.recipe is not None]
+        return f"Budget({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
 
     def slots(self, grid_size: int | None) -> int:
         """How many trials a search has: of a distribution `trials`, of a grid at most its size."""
@@ -36,11 +47,17 @@ class Budget:
             return self.trials
         return grid_size if self.grid_trials is None else min(grid_size, self.grid_trials)
 
+    def settings_of(self, method: Method, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A setting together with how the budget has the method trained, as far as that concerns the method."""
+        epochs = {"max_epochs": self.max_epochs} if method.has_curve and self.max_epochs is not None else {}
+        recipe = {"recipe": self.recipe} if method.has_recipe and self.recipe is not None else {}
+        return {**params, **epochs, **recipe}
+
 
 PRESETS = {
     "smoke": Budget(trials=2, grid_trials=1, seconds_per_trial=20, max_epochs=10),
     "quick": Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900),
-    "paper": Budget(trials=1000, replicates=3),
+    "paper": Budget(trials=1000, replicates=3, recipe="paper"),
 }
 
 

@@ -261,20 +261,21 @@ class _Search:
                 self._spend()
                 last = time.monotonic()
 
+        params = self.budget.settings_of(get_method(self.method), proposal.settings)
         for attempt in range(RETRIES + 1):
             each, left = self.budget.seconds_per_trial, self._deadline - time.monotonic()
             run = Run(trial_seed(self.seed, slot), self.threads, self.device, None if each is None else SOFT * each)
             deadline = None if left == float("inf") else time.time() + left
-            job = Job(self.method, proposal.settings, run, self.budget.max_epochs, deadline, self.study.name, slot)
+            job = Job(self.method, params, run, deadline, self.study.name, slot)
             limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
             try:
                 curve.clear()
                 outcome = worker.run(job, report=report, beat=beat, **limits)
-                return outcome.as_record(slot, job.run.seed, dict(job.params), curve), outcome
+                return outcome.as_record(slot, job.run.seed, proposal.settings, curve), outcome
             except InfrastructureError as error:
                 if attempt == RETRIES:
                     if isinstance(error, LostError):
-                        return error.outcome.as_record(slot, job.run.seed, dict(job.params), curve), error.outcome
+                        return error.outcome.as_record(slot, job.run.seed, proposal.settings, curve), error.outcome
                     raise
                 self._stop.wait(PAUSE * 2**attempt)
         raise AssertionError("unreachable")

@@ -110,10 +110,7 @@ def _keep_if_better(fitted: Kept) -> None:
 def _train(
     problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]
 ) -> tuple[Outcome, Any]:
-    method = get_method(job.method)
-    params = dict(job.params)
-    if job.max_epochs is not None and method.has_curve:
-        params["max_epochs"] = job.max_epochs
+    method, params = get_method(job.method), dict(job.params)
     frames = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
     X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
     try:

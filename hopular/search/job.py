@@ -18,7 +18,6 @@ class Job:
     method: str
     params: dict[str, Any]
     run: Run
-    max_epochs: int | None = None
     deadline: float | None = None  # of the search, in seconds since 1970: the fit is to end by itself in time for it
     study: str = ""  # of which this is a trial; the process keeps the best model of the last study it worked for
     slot: int = 0

@@ -39,7 +39,7 @@ def fit_record(
     every method is repeatable. With "train+valid" there are no rows left to stop early on: boosting gets the number of
     rounds that was best in the trial, other methods hold out rows by themselves or need none.
     """
-    chosen, params = get_method(method), _params(method, record, budget)
+    chosen, params = get_method(method), budget.settings_of(get_method(method), record.params)
     run = run or Run()
     run = Run(record.seed if seed is None else seed, run.threads, run.device, run.max_seconds)
     if rows == "train":
@@ -50,11 +50,6 @@ def fit_record(
     X = pd.concat([problem.X_train, problem.X_valid], ignore_index=True)
     y = pd.concat([problem.y_train, problem.y_valid], ignore_index=True)
     return chosen.make(problem.task, params, run).fit(X, y)
-
-
-def _params(method: str, record: Record, budget: Budget) -> dict[str, Any]:
-    epochs = {"max_epochs": budget.max_epochs} if get_method(method).has_curve and budget.max_epochs is not None else {}
-    return {**record.params, **epochs}
 
 
 def choose_members(
@@ -76,7 +71,7 @@ def choose_members(
     weights = greedy_weights([values for _, _, values in found], _loss(problem))
     order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
     chosen = [found[place][:2] for place in order]
-    return [(method, _params(method, record, budget), record.seed) for method, record in chosen]
+    return [(method, budget.settings_of(get_method(method), record.params), record.seed) for method, record in chosen]
 
 
 def _loss(problem: Problem) -> Any:

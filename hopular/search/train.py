@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from hopular.methods import Run
+from hopular.methods import Run, get_method
 from hopular.search.budget import Budget
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
@@ -48,7 +48,8 @@ def train(
             raise StoppedError(f"the training of {method} on {problem.name} was stopped")
 
     run = Run(record.seed if seed is None else seed, threads, device, record.max_seconds)
-    job = Job(method, record.params, run, budget.max_epochs, None, study, record.slot, X_test, folder)
+    params = budget.settings_of(get_method(method), record.params)
+    job = Job(method, params, run, None, study, record.slot, X_test, folder)
     limit = None if budget.seconds_per_trial is None else PATIENCE * budget.seconds_per_trial
     with worker_for(problem, method, threads) as worker:
         try:

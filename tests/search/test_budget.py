@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from hopular import HopularClassifier
+from hopular.methods import get_method
+from hopular.model.npt_estimator import NPTClassifier
 from hopular.search.budget import PRESETS, Budget, preset
 
 
@@ -44,6 +47,32 @@ def test_counts_are_whole_numbers_from_one_on(name, value):
 def test_limits_are_above_zero(name, value):
     with pytest.raises(ValueError, match=f"{name} is .*above 0"):
         Budget(**{name: value})
+
+
+def test_the_papers_budget_trains_by_the_published_recipe():
+    paper = PRESETS["paper"]
+    assert paper.settings_of(get_method("hopular"), {"beta": 1.0}) == {"beta": 1.0, "recipe": "paper"}
+    assert paper.settings_of(get_method("npt"), {}) == {"recipe": "paper"}
+    for name in ("mlp", "snn", "xgboost", "ensemble"):
+        assert paper.settings_of(get_method(name), {"a": 1}) == {"a": 1}
+    assert PRESETS["smoke"].settings_of(get_method("hopular"), {}) == {"max_epochs": 10}
+    for estimator in (HopularClassifier(recipe="paper"), NPTClassifier(recipe="paper")):
+        recipe = estimator._recipe(150, 5)
+        assert (recipe.max_epochs, recipe.learning_rate, recipe.batch_size) == (10_000, 0.001, 150)
+    assert HopularClassifier(recipe="paper")._recipe(150, 5).slow_rate == 0.005
+
+
+def test_the_recipe_is_in_the_name_of_a_study_and_older_names_stay():
+    assert repr(Budget(recipe="paper")) == f"{repr(Budget())[:-1]}, recipe='paper')"
+    assert repr(PRESETS["quick"]) == (
+        "Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900, max_epochs=None, memory=None, "
+        "replicates=1)"
+    )
+
+
+def test_an_unknown_recipe_is_refused():
+    with pytest.raises(ValueError, match="recipe is 'papre': use one of default, paper"):
+        Budget(recipe="papre")
 
 
 def test_unknown_names_get_a_hint():

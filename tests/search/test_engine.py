@@ -145,7 +145,7 @@ def test_a_study_is_named_by_content(problem):
     other_rows = make_problem(dataset, Split("s0", split.valid, split.train, split.test))
     other_data = make_problem(replace(dataset, X=dataset.X.assign(x=dataset.X["x"] + 1)), split)
     names = [name(), name(other_rows), name(other_data), name(method="actor"), name(budget=Budget(trials=11))]
-    names += [name(seed=1), name(space="g"), name(replace(problem, rows=5000))]
+    names += [name(seed=1), name(space="g"), name(replace(problem, rows=5000)), name(budget=Budget(recipe="paper"))]
     assert len(set(names)) == len(names)
     assert len(name(replace(problem, name="n" * 500), method="m" * 500)) <= 200
 

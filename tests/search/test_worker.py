@@ -217,7 +217,7 @@ def test_threads_are_those_of_the_worker(worker):
 
 
 def learn(worker, report, **params):
-    job = Job("learner", {"end": 2.0, **params}, Run(), max_epochs=params.pop("epochs", None))
+    job = Job("learner", {"end": 2.0, **params}, Run())
     return worker.run(job, report=report, beat=lambda: None)
 
 
@@ -236,6 +236,6 @@ def test_a_learning_curve_is_reported_and_can_end_the_fit(worker):
 
 def test_a_long_curve_has_one_point_a_percent(worker):
     curve = []
-    job = Job("learner", {"end": 2.0}, Run(), max_epochs=450)
+    job = Job("learner", {"end": 2.0, "max_epochs": 450}, Run())
     worker.run(job, report=lambda *point: bool(curve.append(point)), beat=lambda: None)
     assert [percent for percent, _ in curve] == list(range(101))
