@@ -101,6 +101,12 @@ def cliques(mean_ranks: pd.Series[float], difference: float) -> list[tuple[str, 
     return found
 
 
+def full_methods(ranks: pd.DataFrame) -> list[str]:
+    """The methods that have a rank on every dataset on which anything could be ranked: only these can be compared."""
+    ranked = ranks.dropna(how="all")
+    return [str(name) for name in ranked.columns[ranked.notna().all(axis=0)]] if len(ranked) else []
+
+
 def wilcoxon_holm(
     matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.DataFrame | None = None
 ) -> pd.DataFrame:
@@ -173,12 +179,15 @@ def pairwise(matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.Data
 def differences(
     matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.DataFrame | None = None
 ) -> Iterator[tuple[str, str, Array]]:
-    """For all pairs: by how much `a` is better than `b` on the datasets that both were run on (see `wilcoxon_holm`)."""
+    """For all pairs: by how much `a` is better than `b` on the datasets that both were run on (see `wilcoxon_holm`).
+
+    A dataset on which all methods failed says nothing of any, so it is left out.
+    """
     values = orient(matrix, directions).to_numpy(dtype=float)
     is_loss = ~directions.loc[matrix.index].to_numpy(dtype=bool)
-    run = np.ones(values.shape, dtype=bool)
+    run = np.repeat(~np.isnan(values).all(axis=1, keepdims=True), values.shape[1], axis=1)
     if missing is not None:
-        run = ~missing.loc[matrix.index, matrix.columns].to_numpy(dtype=bool)
+        run &= ~missing.loc[matrix.index, matrix.columns].to_numpy(dtype=bool)
     places = {str(name): place for place, name in enumerate(matrix.columns)}
     for a, b in combinations(sorted(places), 2):
         both = run[:, places[a]] & run[:, places[b]]

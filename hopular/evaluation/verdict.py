@@ -11,10 +11,9 @@ from hopular.evaluation.metrics import PRIMARY, get_metric
 from hopular.evaluation.ranks import rank_table, summary
 from hopular.evaluation.results import DatasetFacts, Results
 from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units
-from hopular.evaluation.significance import differences, signed_rank
+from hopular.evaluation.significance import full_methods, wilcoxon_holm
 from hopular.methods import methods
 
-LEAST_DATASETS = 6  # with fewer, Wilcoxon's test cannot come out below 0.05
 ALPHA = 0.05
 
 
@@ -22,31 +21,35 @@ def headline(results: Results) -> str:
     """One or two sentences on the whole benchmark: the leader, its rival, and whether the lead is more than noise.
 
     On a single dataset scores decide. On several the mean rank does, and Wilcoxon's test says whether leader and rival
-    differ. The rival is Hopular, or the best gradient boosting if Hopular leads, or else the second.
+    differ: with Holm's correction over all pairs, since both are chosen after their scores are known. The rival is
+    Hopular, or the best gradient boosting if Hopular leads, or else the second.
     """
     matrix = leaderboard_matrix(results)
     scored = matrix.dropna(how="all").dropna(axis=1, how="all")
     if scored.empty:
         return _join(["No method has finished on any dataset, so there is nothing to compare.", _failures(results)])
     if len(scored) == 1:
-        return per_dataset(results)[str(scored.index[0])]
+        return _join([_each(results)[str(scored.index[0])], _failures(results)])
     return _join([_on_many(results, matrix), _failures(results)])
 
 
 def per_dataset(results: Results) -> dict[str, str]:
-    """A sentence on each dataset: who leads there, and by more than noise or not."""
-    best, table = leaders(results), primary_summary(results).reset_index()
-    sentences = {}
-    for facts in results.datasets:
-        rows = table[table["dataset"] == facts.name].set_index("method")
-        sentences[facts.name] = _join([_on_one(facts, best[facts.name], rows), _failures(results, facts.name)])
-    return sentences
+    """A sentence on each dataset: who leads there, and by more than noise or not; and one on what failed."""
+    return {name: _join([said, _failures(results, name)]) for name, said in _each(results).items()}
 
 
 def title(method: str) -> str:
     """The name of a method for people."""
     known = methods().get(method)
     return known.title if known else method
+
+
+def _each(results: Results) -> dict[str, str]:
+    best, table = leaders(results), primary_summary(results).reset_index()
+    return {
+        facts.name: _on_one(facts, best[facts.name], table[table["dataset"] == facts.name].set_index("method"))
+        for facts in results.datasets
+    }
 
 
 def _on_one(facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> str:
@@ -84,11 +87,14 @@ def _on_many(results: Results, matrix: pd.DataFrame) -> str:
     missing, higher = missing_units(results), directions(results)
     ranks = rank_table(matrix, higher, missing)
     n = int(ranks.notna().any(axis=1).sum())
-    most = ranks.notna().sum(axis=0).max()
-    full = ranks.loc[:, ranks.notna().sum(axis=0) == most]  # a mean rank over fewer datasets is another figure
-    table = summary(full, rounds=1)
-    order = [str(method) for method in table.index]
+    full = full_methods(ranks)  # a mean rank over fewer datasets is another figure
     place = _place(results, n)
+    if not full:
+        return f"No method was run on all of {place}, so none leads."
+    table = summary(ranks[full], rounds=1)
+    order = [str(method) for method in table.index]
+    if len(order) == 1 and len(matrix.columns) > 1:
+        return f"Only {title(order[0])} was run on all of {place}: there is no other to compare."
     if len(order) == 1:
         return f"Only {title(order[0])} has run on {place}: there is no other to compare."
     if table["mean"].max() - table["mean"].min() < 1e-9:
@@ -98,16 +104,16 @@ def _on_many(results: Results, matrix: pd.DataFrame) -> str:
         return f"{_list(map(title, best))} share the lead on {place} (mean rank {table['mean'][best[0]]:.2f})."
     leader = best[0]
     rival = _rival(leader, order)
-    pair = [leader, rival]
-    _, _, gain = next(differences(matrix[pair], higher, missing[pair]))
-    _, p_value, _ = signed_rank(gain)
+    tests = wilcoxon_holm(matrix[full], higher, missing[full])
+    adjusted = float(tests.loc[tests["a"].isin([leader, rival]) & tests["b"].isin([leader, rival]), "adjusted"].iloc[0])
     figures = f"mean rank {table['mean'][leader]:.2f} against {table['mean'][rival]:.2f}"
     lead = f"{title(leader)} leads on {place}; {_naming(rival, leader)}"
-    if len(gain) < LEAST_DATASETS:
-        return f"{lead} is behind it ({figures}), but {len(gain)} datasets are too few to say that this is not chance."
-    if p_value < ALPHA:
-        return f"{lead} is behind it by more than noise ({figures}, p = {_p(p_value)})."
-    return f"{lead} is within noise of it ({figures}, p = {_p(p_value)})."
+    if len(tests) * 0.5 ** (n - 1) >= ALPHA:  # the least that the test can find, were the leader best on every dataset
+        return f"{lead} is behind it ({figures}), but {n} datasets are too few to say that this is not chance."
+    figures = f"{figures}, p = {_p(adjusted)}{' after Holm' if len(tests) > 1 else ''}"
+    if adjusted < ALPHA:
+        return f"{lead} is behind it by more than noise ({figures})."
+    return f"{lead} is within noise of it ({figures})."
 
 
 def _rival(leader: str, order: list[str]) -> str:
@@ -133,7 +139,7 @@ def _place(results: Results, n: int) -> str:
     suites = {facts.suite for facts in results.datasets}
     if len(suites) == 1 and None not in suites:
         return f"{n} datasets of the paper's {suites.pop()} suite"
-    return f"your {n} datasets" if suites == {None} else f"{n} datasets"
+    return f"these {n} datasets" if suites == {None} else f"{n} datasets"
 
 
 def _failures(results: Results, dataset: str | None = None) -> str:

@@ -13,6 +13,7 @@ from hopular.evaluation.ranks import rank_results, summary
 from hopular.evaluation.results import Results
 from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units, relative_scores
 from hopular.evaluation.scores import without_doubtful as sound_only
+from hopular.evaluation.significance import full_methods
 from hopular.evaluation.verdict import title as title_of
 from hopular.methods import methods
 from hopular.report import words
@@ -63,22 +64,24 @@ ROOMY, LUXURY = 110, ("group", "median_rank", "datasets", "relative")
 
 
 def leaderboard(results: Results) -> pd.DataFrame:
-    """All methods, the best mean rank first; behind them, without a `place`, those that were run on fewer datasets.
+    """All methods, the best mean rank first; behind them, without a `place`, those that were not run on every dataset.
 
     A mean over fewer datasets is another figure, and may be good because they were the easy ones. `rank_low` and
     `rank_high` bound a 95 % interval of the mean rank; `sound_rank` is the mean rank without datasets that have serious
     audit findings, `sound_place` the place by it.
     """
-    ranks = summary(rank_results(results))
-    is_full = ranks["count"] == ranks["count"].max()
+    table = rank_results(results)
+    ranks = summary(table)
+    is_full = ranks.index.isin(full_methods(table))
     ranks = pd.concat([ranks[is_full], ranks[~is_full]])
+    has_place = ranks.index.isin(full_methods(table))
     sound = summary(rank_results(sound_only(results)))["mean"].reindex(ranks.index)
     relative = relative_scores(leaderboard_matrix(results), directions(results), missing_units(results))
     cost = cost_table(results).reindex(ranks.index)
     failed = pd.Series([unit.method for unit in failed_units(results)], dtype=object).value_counts()
     board = pd.DataFrame(
         {
-            "place": ranks["mean"].where(is_full).rank(method="min"),
+            "place": ranks["mean"].where(has_place).rank(method="min"),
             "title": [title_of(name) for name in ranks.index],
             "group": [group_of(name) for name in ranks.index],
             "mean_rank": ranks["mean"],
@@ -86,7 +89,7 @@ def leaderboard(results: Results) -> pd.DataFrame:
             "rank_low": ranks["low"],
             "rank_high": ranks["high"],
             "sound_rank": sound,
-            "sound_place": sound.where(is_full).rank(method="min"),
+            "sound_place": sound.where(has_place).rank(method="min"),
             "relative": relative.reindex(ranks.index),
             "wins": ranks["wins"],
             "datasets": ranks["count"],

@@ -163,7 +163,7 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
     partial = board[board["place"].isna() & (board["datasets"] > 0)]
     if len(partial):
         notices.append(
-            f"Without a place, because they were run on fewer datasets than others: {', '.join(partial['title'])}. "
+            f"Without a place, because they were not run on every dataset: {', '.join(partial['title'])}. "
             "Their ranks are means over those alone."
         )
     failed = failed_units(results)

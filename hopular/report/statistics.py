@@ -14,7 +14,15 @@ from hopular.evaluation.cost import cost_table
 from hopular.evaluation.ranks import rank_results
 from hopular.evaluation.results import Results
 from hopular.evaluation.scores import directions, leaderboard_matrix, missing_units
-from hopular.evaluation.significance import cliques, complete, critical_difference, friedman, pairwise, wilcoxon_holm
+from hopular.evaluation.significance import (
+    cliques,
+    complete,
+    critical_difference,
+    friedman,
+    full_methods,
+    pairwise,
+    wilcoxon_holm,
+)
 from hopular.evaluation.verdict import title as title_of
 from hopular.report import plots, words
 from hopular.report.leaderboard import group_of
@@ -91,7 +99,8 @@ def pair_table(results: Results, order: list[str]) -> PairTable | None:
     if len(order) < 2:
         return None
     matrix, higher, missing = leaderboard_matrix(results), directions(results), missing_units(results)
-    tests, reason = _try(lambda: wilcoxon_holm(matrix, higher, missing))
+    full = full_methods(rank_results(results))  # the same tests as those of the headline
+    tests, reason = _try(lambda: wilcoxon_holm(matrix[full], higher, missing[full]))
     sure = set()
     if tests is not None:
         certain = tests[tests["adjusted"] < ALPHA]
@@ -101,7 +110,8 @@ def pair_table(results: Results, order: list[str]) -> PairTable | None:
         for a, b, wins, ties, losses in pairwise(matrix, higher, missing).to_numpy()
     }
     note = (
-        f"Bold where Wilcoxon's signed-rank test with Holm's correction finds a difference (p < {ALPHA})."
+        f"Bold where Wilcoxon's signed-rank test with Holm's correction finds a difference (p < {ALPHA}) between "
+        "methods that were run on every dataset."
         if tests is not None
         else f"Differences were not tested: {reason}."
     )

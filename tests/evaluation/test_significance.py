@@ -20,6 +20,7 @@ from hopular.evaluation.significance import (
     complete,
     critical_difference,
     friedman,
+    full_methods,
     holm,
     nemenyi,
     pairwise,
@@ -266,6 +267,21 @@ def test_methods_that_were_not_run_everywhere_are_left_out_and_named():
 def test_what_cannot_be_tested_says_why(call, message: str):
     with pytest.raises(ValueError, match=re.escape(message)):
         call(*random_matrix(4, 3))
+
+
+def test_a_dataset_on_which_all_failed_is_no_tie():
+    matrix, higher = random_matrix(6, 3)
+    without = matrix.iloc[1:]
+    matrix.iloc[0] = np.nan
+    pd.testing.assert_frame_equal(pairwise(matrix, higher), pairwise(without, higher))
+    pd.testing.assert_frame_equal(wilcoxon_holm(matrix, higher), wilcoxon_holm(without, higher))
+
+
+def test_full_methods_have_a_rank_wherever_there_are_ranks():
+    nan = math.nan
+    ranks = pd.DataFrame([[1.0, 2.0, nan], [1.0, nan, 2.0], [nan] * 3], columns=list("abc"))
+    assert full_methods(ranks) == ["a"]
+    assert full_methods(ranks.iloc[2:]) == []
 
 
 def test_all_tied_has_no_winner_in_pairs():

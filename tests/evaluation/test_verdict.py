@@ -6,6 +6,7 @@ import math
 import time
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from hopular.evaluation.cost import cost_table
@@ -69,19 +70,19 @@ def test_one_fit_without_an_interval_is_too_little():
         ),
         (
             {"d": {"svm": [0.5]}, "e": {"svm": [0.6]}},
-            "Only SVM has run on your 2 datasets: there is no other to compare.",
+            "Only SVM has run on these 2 datasets: there is no other to compare.",
         ),
         (
             {"d": {"svm": [0.5], "knn": [0.5]}, "e": {"svm": [0.6], "knn": [0.6]}},
-            "All 2 methods have the same mean rank on your 2 datasets: none leads.",
+            "All 2 methods have the same mean rank on these 2 datasets: none leads.",
         ),
         (
             {"d": {"svm": [0.5], "knn": [0.4], "lda": [0.1]}, "e": {"svm": [0.6], "knn": [0.7], "lda": [0.1]}},
-            "Nearest neighbours and SVM share the lead on your 2 datasets (mean rank 1.50).",
+            "Nearest neighbours and SVM share the lead on these 2 datasets (mean rank 1.50).",
         ),
         (
             {"d": {"own": [0.5], "hopular": [0.4]}, "e": {"own": [0.6], "hopular": [0.5]}},
-            "own leads on your 2 datasets; Hopular is behind it (mean rank 1.00 against 2.00), but 2 datasets are too "
+            "own leads on these 2 datasets; Hopular is behind it (mean rank 1.00 against 2.00), but 2 datasets are too "
             "few to say that this is not chance.",
         ),
     ],
@@ -98,21 +99,64 @@ def test_many_datasets_are_judged_by_wilcoxons_test():
     )
     close = {f"d{i}": {"catboost": [0.85], "hopular": [0.8 if i < 5 else 0.9 + i / 100]} for i in range(8)}
     assert headline(make_results(close)).startswith(
-        "CatBoost leads on your 8 datasets; Hopular is within noise of it (mean rank 1.38 against 1.62, p = "
+        "CatBoost leads on these 8 datasets; Hopular is within noise of it (mean rank 1.38 against 1.62, p = "
     )
 
 
 def test_failures_rank_last_and_are_told():
     table = {f"d{i}": {"xgboost": [0.5], "hopular": [0.9] if i else None} for i in range(3)}
     found = headline(make_results(table))
-    assert found.startswith("Hopular leads on your 3 datasets; XGBoost, the best gradient boosting, is behind it")
+    assert found.startswith("Hopular leads on these 3 datasets; XGBoost, the best gradient boosting, is behind it")
     assert found.endswith("1 unit of 6 failed and ranks last: Hopular.")
 
 
 def test_a_method_that_ran_on_fewer_datasets_does_not_lead():
     table = {f"d{i}": {"xgboost": [0.5], "hopular": [0.4]} for i in range(3)}
     table["d0"]["knn"] = [0.9]
-    assert headline(make_results(table)).startswith("XGBoost leads on your 3 datasets; Hopular is behind it")
+    assert headline(make_results(table)).startswith("XGBoost leads on these 3 datasets; Hopular is behind it")
+
+
+def test_the_leader_of_many_alike_is_rarely_said_to_be_more_than_noise():
+    """Eight methods that are one: a verdict of more than noise is false, and 5 % of them may be."""
+    random = np.random.default_rng(0)
+    names = ["hopular", *(f"method{m}" for m in range(7))]
+    false = 0
+    for _ in range(60):
+        table = {
+            f"d{d}": {name: [float(score)] for name, score in zip(names, row, strict=True)}
+            for d, row in enumerate(random.random((14, 8)))
+        }
+        false += "by more than noise" in headline(make_results(table))
+    assert false <= 3
+
+
+def test_headline_and_table_of_pairs_agree():
+    random = np.random.default_rng(1)
+    table = {
+        f"d{i}": {"catboost": [0.8 + i / 50], "hopular": [0.79 + i / 50], "svm": [random.random()]} for i in range(9)
+    }
+    results = make_results(table)
+    tests = wilcoxon_holm(leaderboard_matrix(results), directions(results)).set_index(["a", "b"])
+    assert f"p = {tests.loc[('catboost', 'hopular'), 'adjusted']:.2g} after Holm)" in headline(results)
+
+
+def test_few_datasets_cannot_tell_many_methods_apart():
+    table = {f"d{i}": {f"method{m:02}": [0.9 - m / 50 + i / 100] for m in range(20)} for i in range(8)}
+    assert headline(make_results(table)).endswith("but 8 datasets are too few to say that this is not chance.")
+
+
+def test_methods_on_different_datasets_are_not_compared():
+    table = {"d0": {"svm": [0.9], "knn": [0.8]}, "d1": {"lda": [0.9], "glm": [0.8]}}
+    assert headline(make_results(table)) == "No method was run on all of these 2 datasets, so none leads."
+    table["d1"]["svm"] = [0.1]
+    assert headline(make_results(table)) == (
+        "Only SVM was run on all of these 2 datasets: there is no other to compare."
+    )
+
+
+def test_failures_elsewhere_are_told_if_one_dataset_has_scores():
+    table = {"d": {"svm": [0.9], "knn": [0.5]}, "e": {"svm": None, "knn": None}}
+    assert headline(make_results(table)).endswith("2 units of 4 failed and rank last: Nearest neighbours and SVM.")
 
 
 def test_no_results_at_all():

@@ -55,6 +55,16 @@ def test_a_method_that_ran_on_fewer_datasets_has_no_place() -> None:
     assert list(board["place"].isna()) == [False, False, True]
 
 
+def test_methods_that_share_no_datasets_have_no_places() -> None:
+    results = make_results(2, ("catboost", "hopular"))
+    apart = {("dataset-1", "catboost"), ("dataset-2", "hopular")}
+    scores = results.scores[pd.MultiIndex.from_frame(results.scores[["dataset", "method"]]).isin(apart)]
+    units = tuple(unit for unit in results.units if (unit.dataset, unit.method) in apart)
+    board = leaderboard(Results("id", "", scores, results.datasets, units))
+    assert list(board["datasets"]) == [1, 1]
+    assert board["place"].isna().all()
+
+
 def test_failures_are_counted_and_rank_last(results: Results, board: pd.DataFrame) -> None:
     assert dict(zip(board["method"], board["failed"], strict=True))["xgboost"] == 1
     assert board["failed"].sum() == 1

@@ -160,7 +160,7 @@ def test_all_leaders_of_a_dataset_are_counted() -> None:
 
 
 def test_a_method_that_ran_on_fewer_datasets_is_explained(page: str) -> None:
-    assert "Without a place, because they were run on fewer datasets than others: Most frequent class." in text_of(page)
+    assert "Without a place, because they were not run on every dataset: Most frequent class." in text_of(page)
 
 
 def test_one_dataset_opens_at_once_and_many_stay_closed() -> None:
