@@ -143,7 +143,8 @@ class _Search:
         self.study = Study(open_storage(storage), name)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
         self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
-        self._start, self._deadline = 0.0, float("inf")
+        self._start = self._spent_at = 0.0
+        self._deadline = float("inf")
         self._grace = min(GRACE * (budget.seconds or 0.0), MAX_GRACE)
         self._is_empty = True  # no trial is complete yet
 
@@ -155,7 +156,7 @@ class _Search:
 
     def iterate(self) -> Generator[Record]:
         """Run `jobs` trials side by side, each in a process of its own, and yield records as they come."""
-        self._start = time.monotonic()
+        self._start = self._spent_at = time.monotonic()
         if self.budget.seconds is not None:
             self._is_empty, spent = self.result().best is None, self.study.spent()
             if self._is_empty and spent >= self.budget.seconds:
@@ -187,8 +188,9 @@ class _Search:
 
     def _spend(self) -> None:
         """Note the time used, where there is a limit, for those who go on with this search."""
+        self._spent_at = time.monotonic()
         if self.budget.seconds is not None:
-            self.study.spend(time.monotonic() - self._start)
+            self.study.spend(self._spent_at - self._start)
 
     def _work(self, finished: queue.SimpleQueue[Record | BaseException | None]) -> None:
         """One thread: lease, fit, store; until nothing is left to do."""
@@ -237,6 +239,7 @@ class _Search:
                 self.proposer.forget(proposal)
                 is_stored = self.study.add(record, proposal.params, proposal.distributions)
             self._is_empty = self._is_empty and record.state != "complete"
+            self._spend()
             return record if is_stored else None
         except BaseException:
             self.study.release(slot)
@@ -258,8 +261,9 @@ class _Search:
                 raise _Cancelled
             if time.monotonic() - last > BEAT:
                 self.study.beat(slot)
-                self._spend()
                 last = time.monotonic()
+            if time.monotonic() - self._spent_at > BEAT:
+                self._spend()
 
         params = self.budget.settings_of(get_method(self.method), proposal.settings)
         for attempt in range(RETRIES + 1):

@@ -13,8 +13,8 @@ import pytest
 
 from hopular.search import engine, tables, warm
 from hopular.search.budget import Budget
-from hopular.search.engine import iterate, search
-from hopular.search.storage import Study
+from hopular.search.engine import iterate, name_study, search
+from hopular.search.storage import Study, open_storage
 from tests.search.conftest import FORK, InlineWorker, essence, leases, raw_trials, wait_for
 
 BUDGET = Budget(trials=14)  # of which TPE, after its random start, has a say in four
@@ -115,6 +115,22 @@ def test_killed_between_any_two_steps(problem, undisturbed, new_storage, start, 
     check(result, undisturbed, new_storage)
     (folder,) = (tmp_path / "kept").iterdir()
     assert {f"{slot}.npy" for slot in range(len(undisturbed))} <= {path.name for path in folder.iterdir()}
+
+
+def search_two_trials(problem, url, budget):
+    records = iterate(problem, "constant", budget, storage=url)
+    next(records), next(records)
+    kill_me()
+
+
+def test_time_of_short_trials_is_not_lost_with_a_killed_process(problem, new_storage, start, inline, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.4")
+    budget = Budget(trials=1000, seconds=100.0)
+    process = start(search_two_trials, problem, new_storage, budget)
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL
+    study = Study(open_storage(new_storage), name_study(problem, "constant", budget))
+    assert 0.8 <= study.spent() < 10
 
 
 def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, sqlite, start, monkeypatch):
