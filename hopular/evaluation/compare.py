@@ -44,8 +44,9 @@ class Comparison:
 def noise_of_difference(first: Any, second: Any) -> Any:
     """What the difference of two means must exceed to be more than noise, from their uncertainties.
 
-    It is 1.96 standard errors of a difference of independent means. Scores on the same test rows vary together, so
-    this asks for rather too much than too little. NaN if nothing is known of either uncertainty.
+    It is 1.96 standard errors of a difference of independent means, which `summarise` has widened where they are of
+    few values. Scores on the same test rows vary together, so this asks for rather too much than too little. NaN if
+    nothing is known of either uncertainty.
     """
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     return np.where(np.isnan(a) & np.isnan(b), np.nan, NORMAL * np.hypot(np.nan_to_num(a), np.nan_to_num(b)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hopular.data.errors import nearest
 Array = np.ndarray[Any, Any]
 BINS = 15  # of the top probability, for the expected calibration error
 LEAST = 1e-15  # probability that the log loss takes for none
+SHARES = ("accuracy", "balanced_accuracy", "macro_f1")  # 1 where all rows are right, 0 where all are wrong
 CELLS = 2_000_000  # rows times bootstrap rounds that are computed at a time
 
 
@@ -83,7 +85,10 @@ def bootstrap(
     seed: int = 0,
     level: float = 0.95,
 ) -> tuple[float, float]:
-    """The percentile interval of a metric over test rows drawn with replacement; NaN where it is undefined."""
+    """The percentile interval of a metric over test rows drawn with replacement; NaN where it is undefined.
+
+    Where all rows are right, or all wrong, no draw differs: shares of rows then have the interval of Wilson.
+    """
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level}; use 0.95 for a 95 % interval")
     if rounds < 1:
@@ -101,6 +106,9 @@ def bootstrap(
     if not len(found):
         return float("nan"), float("nan")
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    if metric in SHARES and low == high and low in (0.0, 1.0):
+        z = NormalDist().inv_cdf((1 + level) / 2)
+        return (0.0, z * z / (n + z * z)) if low == 0 else (n / (n + z * z), 1.0)
     return float(low), float(high)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from hopular.evaluation.results import Results, Unit
 
 KEYS = ["dataset", "method", "metric"]
 NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
+KFOLD = r"^(kfold.*)-\d+$"  # ids of splits that test each row at most once; published folds may share test rows
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
@@ -20,10 +22,14 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
     `mean` and `standard_error` (NaN for a single value) are of the `count` values that are not NaN, from `splits`
     splits; `seconds` is the mean of the fits, `memory` their peak. `low` and `high` are the mean bounds of the
     intervals over test rows, so they describe a single split. `uncertainty` is the standard error to judge differences
-    by: the larger of `standard_error` and of what the intervals say of a mean over that many splits.
+    by: the larger of `standard_error`, widened for few values, and of what the intervals say. A mean over the folds of
+    one cross-validation has more test rows than a single split, so its interval is narrower by the root of their
+    number; any other splits may have test rows in common (published folds do), and are taken for a single one.
     """
     # A sum depends on its order in the last digit: sorted values make the mean independent of the order of rows.
-    groups = scores.sort_values([*KEYS, "value"]).groupby(KEYS, sort=True)
+    ordered = scores.sort_values([*KEYS, "value"])
+    ordered = ordered.assign(course=ordered["split"].astype(str).str.extract(KFOLD)[0])
+    groups = ordered.groupby(KEYS, sort=True)
     table = groups.agg(
         mean=("value", "mean"),
         standard_error=("value", "sem"),
@@ -33,10 +39,23 @@ def summarise(scores: pd.DataFrame) -> pd.DataFrame:
         high=("high", "mean"),
         seconds=("seconds", "mean"),
         memory=("memory", "max"),
+        in_folds=("course", "count"),
+        courses=("course", "nunique"),
+        rows=("split", "size"),
     ).reset_index()
-    of_rows = (table["high"] - table["low"]) / (2 * NORMAL) / np.sqrt(table["splits"])
-    table["uncertainty"] = np.fmax(table["standard_error"], of_rows)
-    return table
+    is_disjoint = (table["in_folds"] == table["rows"]) & (table["courses"] == 1)
+    reach = np.fmax(table["high"] - table["mean"], table["mean"] - table["low"])  # to the farther end
+    of_rows = reach / NORMAL / np.sqrt(table["splits"].where(is_disjoint, 1))
+    table["uncertainty"] = np.fmax(widened(table["standard_error"], table["count"]), of_rows)
+    return table.drop(columns=["in_folds", "courses", "rows"])
+
+
+def widened(standard_error: Any, count: Any) -> Any:
+    """A standard error from `count` values, such that 1.96 of it reach as far as Student's t asks for."""
+    from scipy import stats
+
+    freedom = np.maximum(np.asarray(count, dtype=float) - 1, 1)
+    return standard_error * stats.t.ppf(0.975, freedom) / NORMAL
 
 
 def primary_scores(results: Results, metric: str | None = None) -> pd.DataFrame:

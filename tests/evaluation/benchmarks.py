@@ -20,6 +20,7 @@ def make_results(
     width: float = 0.02,
     doubtful: Sequence[str] = (),
     suite: str | None = None,
+    split: str = "{}",
     seconds: Mapping[str, float] | None = None,
     memory: Mapping[str, float] | None = None,
     id: str = "a",
@@ -35,13 +36,13 @@ def make_results(
         )
         for method, values in methods.items():
             if values is None:
-                units.append(Unit(dataset, "0", method, "failed", "error: it broke"))
+                units.append(Unit(dataset, split.format(0), method, "failed", "error: it broke"))
                 continue
-            for split, value in enumerate(values):
-                units.append(Unit(dataset, str(split), method, "complete"))
+            for number, value in enumerate(values):
+                units.append(Unit(dataset, split.format(number), method, "complete"))
                 cost = (seconds or {}).get(method, 1.0), 0.1, (memory or {}).get(method, 1e6)
                 bounds = (value - width, value + width) if math.isfinite(width) else (math.nan, math.nan)
-                rows.append((dataset, method, str(split), 0, metric, value, *bounds, *cost))
+                rows.append((dataset, method, split.format(number), 0, metric, value, *bounds, *cost))
     scores = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
     return Results(id, created, scores, tuple(facts), tuple(units))
 

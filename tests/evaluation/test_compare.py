@@ -14,6 +14,7 @@ from hopular.evaluation.scores import leaderboard_matrix
 from tests.evaluation.benchmarks import make_results, random_results
 
 LATER = "2026-02-01T00:00:00"
+FOLD = "kfold4-seed1-{}"
 
 
 def test_nothing_moves_between_a_benchmark_and_itself():
@@ -26,9 +27,9 @@ def test_nothing_moves_between_a_benchmark_and_itself():
 
 
 def test_what_moved_beyond_noise_by_hand():
-    # Four splits with intervals of +- 0.02: uncertainty 0.02 / 1.96 / 2 each, so noise is 0.02 / 2 * sqrt(2) = 0.0141.
-    before = make_results({"d": {"x": [0.80] * 4, "y": [0.70] * 4}})
-    after = make_results({"d": {"x": [0.81] * 4, "y": [0.72] * 4}}, id="b", created=LATER)
+    # Four folds with intervals of +- 0.02: uncertainty 0.02 / 1.96 / 2 each, so noise is 0.02 / 2 * sqrt(2) = 0.0141.
+    before = make_results({"d": {"x": [0.80] * 4, "y": [0.70] * 4}}, split=FOLD)
+    after = make_results({"d": {"x": [0.81] * 4, "y": [0.72] * 4}}, split=FOLD, id="b", created=LATER)
     found = compare(before, after)
     rows = found.scores.set_index("method")
     assert rows["noise"].tolist() == pytest.approx([0.01 * math.sqrt(2)] * 2)

@@ -212,3 +212,13 @@ def test_an_interval_of_what_is_undefined_is_nan():
 def test_a_level_of_95_is_refused():
     with pytest.raises(ValueError, match=r"level must be between 0 and 1, got 95; use 0\.95"):
         bootstrap("regression", [1.0], [1.0], None, "mse", level=95)
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "balanced_accuracy", "macro_f1"])
+@pytest.mark.parametrize("is_right", [True, False])
+def test_all_right_or_all_wrong_is_not_certain(metric: str, is_right: bool):
+    truth = ["a", "b"] * 20
+    p = [[0.9, 0.1], [0.1, 0.9]] * 20 if is_right else [[0.1, 0.9], [0.9, 0.1]] * 20
+    statsmodels = pytest.importorskip("statsmodels.stats.proportion")
+    expected = statsmodels.proportion_confint(40 if is_right else 0, 40, method="wilson")
+    assert bootstrap("classification", truth, p, ["a", "b"], metric, rounds=50) == pytest.approx(expected, abs=1e-9)

@@ -11,6 +11,7 @@ import pytest
 
 from hopular.evaluation.results import SCORE_COLUMNS, Results, Unit
 from hopular.evaluation.scores import (
+    NORMAL,
     directions,
     failed_units,
     leaderboard_matrix,
@@ -30,8 +31,27 @@ def test_summary_of_one_method_by_hand():
     assert row["standard_error"] == pytest.approx(np.std([0.8, 0.9, 0.7, 0.8], ddof=1) / 2)
     assert (row["low"], row["high"]) == pytest.approx((0.7, 0.9))
     assert (row["count"], row["splits"], row["seconds"], row["memory"]) == (4, 4, 3.0, 5e6)
-    of_rows = 0.1 / 1.959963984540054 / 2  # a mean over four splits
-    assert row["uncertainty"] == pytest.approx(max(row["standard_error"], of_rows))
+    assert row["uncertainty"] == pytest.approx(row["standard_error"] * 3.182446305284263 / NORMAL)  # t, 3 degrees
+
+
+@pytest.mark.parametrize(
+    ("split", "divisor"),
+    [("kfold5-seed1-{}", 2.0), ("fixed-{}", 1.0), ("holdout-seed{}", 1.0), ("{}", 1.0), ("kfold5-seed{0}-{0}", 1.0)],
+)
+def test_only_folds_of_one_cross_validation_have_test_rows_of_their_own(split: str, divisor: float):
+    row = summarise(make_results({"d": {"m": [0.8] * 4}}, width=0.1, split=split).scores).iloc[0]
+    assert row["uncertainty"] == pytest.approx(0.1 / NORMAL / divisor)
+
+
+def test_replicates_of_a_fold_add_no_test_rows():
+    one = make_results({"d": {"m": [0.8] * 4}}, width=0.1, split="kfold5-seed1-{}").scores
+    both = pd.concat([one, one.assign(seed=1)])
+    assert summarise(both)["uncertainty"][0] == pytest.approx(summarise(one)["uncertainty"][0])
+
+
+def test_the_farther_end_of_an_interval_counts():
+    scores = make_results({"d": {"m": [1.0]}}).scores.assign(low=0.9, high=1.0)
+    assert summarise(scores)["uncertainty"][0] == pytest.approx(0.1 / NORMAL)
 
 
 def test_a_single_value_has_no_standard_error_but_an_uncertainty():
