@@ -28,6 +28,7 @@ class Progress:
     epoch: int
     max_epochs: int
     seconds: float
+    done: float  # share of training, by epochs or by time
     train_loss: float
     network: Hopular | None  # the slow weights
     score: float = math.nan  # accuracy, or minus the mean squared error of the standardised target
@@ -108,22 +109,36 @@ def _batches(n: int, recipe: Recipe, generator: torch.Generator) -> Iterator[tup
 
 
 class Clock:
-    """How much of training is done: the share of its steps or of its seconds, whichever is larger."""
+    """How much of training is done: the share of its steps; of its seconds too, once they will not do for all steps.
+
+    As long as the limit is no matter, time has no part in training, which then repeats bit for bit.
+    """
+
+    _EARLY = 0.05  # share of the seconds within which it is too early to tell whether they will do
 
     def __init__(self, steps: int, max_seconds: float | None) -> None:
-        self._start, self._steps, self._max_seconds, self._step = time.perf_counter(), steps, max_seconds, 0
+        self._start, self._steps, self._step = time.perf_counter(), steps, 0
+        self._max_seconds = math.inf if max_seconds is None else max_seconds
+        self._first, self._is_short = 0.0, False
 
     @property
     def seconds(self) -> float:
         return time.perf_counter() - self._start
 
     def tick(self) -> None:
+        """A step is done. The first one, which may take longer than the others, says nothing about those to come."""
         self._step += 1
+        seconds = self.seconds
+        if self._step == 1:
+            self._first = seconds
+        elif seconds > self._EARLY * self._max_seconds:
+            pace = (seconds - self._first) / (self._step - 1)
+            self._is_short |= seconds + pace * (self._steps - self._step) > self._max_seconds
 
     @property
     def done(self) -> float:
-        of_time = 0.0 if self._max_seconds is None else self.seconds / self._max_seconds
-        return min(1.0, max(self._step / self._steps, of_time))
+        of_steps, of_time = self._step / self._steps, self.seconds / self._max_seconds
+        return min(1.0, max(of_steps, of_time) if self._is_short or of_time >= 1 else of_steps)
 
 
 class Best:
@@ -173,7 +188,7 @@ def train(
 ) -> Result:
     """Train `network` on `rows` and return its slow weights, in the state that did best on `validation` if given.
 
-    gamma and the learning rate follow a cosine over `max_epochs` or `max_seconds`, whichever ends first.
+    gamma and the learning rate follow a cosine over `max_epochs`, or over `max_seconds` if these end first.
     """
     if len(rows) < 2:
         raise ValueError(f"training needs at least 2 rows, not {len(rows)}: a row may not be read by itself")
@@ -206,8 +221,9 @@ def train(
             losses.append(learn(rows[stored], size))
             if clock.done >= 1:
                 break
-        ended = clock.done >= 1
-        progress = Progress(epoch, recipe.max_epochs, clock.seconds, float(torch.stack(losses).mean()), slow)
+        done, train_loss = clock.done, float(torch.stack(losses).mean())
+        ended = done >= 1
+        progress = Progress(epoch, recipe.max_epochs, clock.seconds, done, train_loss, slow)
         for hook in hooks:
             hook.on_epoch(progress)
         if validation is not None and (ended or epoch % recipe.validate_every == 0):

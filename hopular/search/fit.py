@@ -36,7 +36,7 @@ class CurveHook:
         pass
 
     def on_validation(self, progress: Any) -> None:
-        percent = round(100 * progress.epoch / progress.max_epochs)
+        percent = round(100 * progress.done)
         if percent > self._last:  # the first validation within each percent
             self._last = percent
             if self._report(percent, float(progress.score)):

@@ -149,6 +149,16 @@ def test_the_same_seed_gives_the_same_model(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AVAILABLE)
+def test_a_time_limit_that_is_no_matter_leaves_the_model_as_it_is(name: str) -> None:
+    task: Task = methods()[name].tasks[0]
+    X, y, valid = parts(labels(messy(60), 2) if task == "classification" else numbers(messy(60)))
+    predict = "predict_proba" if task == "classification" else "predict"
+    models = [make(name, task, max_seconds=limit).fit(X, y, eval_set=valid) for limit in (None, 900)]
+    first, second = (getattr(model, predict)(valid[0]) for model in models)
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", AVAILABLE)
 def test_it_can_be_cloned_and_fitted_without_validation_rows(name: str) -> None:
     task: Task = methods()[name].tasks[0]
     X, y, _ = parts(labels(messy(60), 2) if task == "classification" else numbers(messy(60)))

@@ -12,7 +12,7 @@ from torch import Tensor
 from hopular.model import training
 from hopular.model.network import Architecture, Hopular
 from hopular.model.recipe import Recipe, make_recipe
-from hopular.model.training import Progress, predict_target, read_weights, train, validate
+from hopular.model.training import Clock, Progress, predict_target, read_weights, train, validate
 
 WIDTHS = (1, 1, 1, 2)  # three numbers and the class that the signs of the first two decide together
 
@@ -157,6 +157,7 @@ def test_hooks_are_called_after_each_epoch_and_validation() -> None:
         assert [p.epoch for p in watch.epochs] == list(range(1, 11))
         assert [p.epoch for p in watch.validations] == [3, 6, 9, 10]  # and at the end
         assert watch.validations == result.history
+        assert [p.done for p in watch.epochs] == [epoch / 10 for epoch in range(1, 11)]
     seconds = [p.seconds for p in first.epochs]
     assert seconds == sorted(seconds)
     assert all(p.max_epochs == 10 and math.isfinite(p.train_loss) and math.isnan(p.score) for p in first.epochs)
@@ -197,6 +198,43 @@ def test_the_schedule_spans_the_limit_that_ends_first(limit: str, monkeypatch: p
     else:
         assert 0.9 < time.perf_counter() - start < 5
         assert 3 < len(watch.epochs) < 1_000_000
+
+
+def clock_at(monkeypatch: pytest.MonkeyPatch, steps: int, max_seconds: float | None, moments: list[float]) -> Clock:
+    """A clock whose steps end at the given moments."""
+    now = [0.0]
+    monkeypatch.setattr(training.time, "perf_counter", lambda: now[0])
+    clock = Clock(steps, max_seconds)
+    for now[0] in moments:
+        clock.tick()
+    return clock
+
+
+@pytest.mark.parametrize(
+    ("max_seconds", "moments", "done"),
+    [
+        (None, [1.0, 2.0], 0.02),
+        (150.0, [1.0, 2.0], 0.02),  # it will be enough
+        (150.0, [40.0, 41.0], 0.02),  # the first step is no measure, and there is time for the others
+        (150.0, [3.0, 6.0], 0.02),  # too early to tell
+        (150.0, [5.0, 10.0], 10 / 150),  # not enough: time steers
+        (150.0, [1.0, 2.0, 90.0, 91.0, 92.0], 92 / 150),  # a stall after which it is not enough any more
+        (150.0, [151.0], 1.0),
+        (150.0, [2.0, *[4.0 + i / 100 for i in range(89)]], 0.9),
+    ],
+)
+def test_time_counts_once_it_will_not_do(
+    max_seconds: float | None, moments: list[float], done: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert clock_at(monkeypatch, 100, max_seconds, moments).done == pytest.approx(done)
+
+
+def test_a_limit_that_is_no_matter_does_not_change_a_bit() -> None:
+    states = [
+        train(make(), toy(40, 0), toy(20, 1), short(), seed=0, max_seconds=limit).network.state_dict()
+        for limit in (None, 600.0)
+    ]
+    assert same(*states)
 
 
 def test_gamma_and_the_learning_rate_are_annealed_together(monkeypatch: pytest.MonkeyPatch) -> None:

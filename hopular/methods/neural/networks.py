@@ -180,7 +180,7 @@ def train(
 
     for epoch in range(1, schedule.max_epochs + 1):
         train_loss = pass_over(epoch)
-        progress = Progress(epoch, schedule.max_epochs, clock.seconds, train_loss, kept)
+        progress = Progress(epoch, schedule.max_epochs, clock.seconds, clock.done, train_loss, kept)
         for hook in hooks:
             hook.on_epoch(progress)
         if validation is not None:

@@ -14,8 +14,7 @@ from hopular.methods.method import Method, Run
 
 @dataclass
 class Progress:
-    epoch: int
-    max_epochs: int
+    done: float
     score: float
 
 
@@ -28,8 +27,8 @@ class Learner:
         for epoch in range(1, epochs + 1):
             time.sleep(self.params.get("sleep", 0))
             for hook in hooks:
-                hook.on_epoch(Progress(epoch, epochs, np.nan))
-                hook.on_validation(Progress(epoch, epochs, -self.params["end"] * epoch / epochs))
+                hook.on_epoch(Progress(epoch / epochs, np.nan))
+                hook.on_validation(Progress(epoch / epochs, -self.params["end"] * epoch / epochs))
         return self
 
     def predict(self, X: Any) -> Any:
