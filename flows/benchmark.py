@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -108,12 +108,30 @@ def _fetch(runner: Any, plan: Plan) -> tuple[dict[str, tuple[Any, list[tuple[str
         if last.state.is_completed():
             found[reference] = (future.result(), last.result())
         else:
-            name, reason = without_secrets(reference), reason_of(last.state)
-            failed[name] = reason
-            get_run_logger().error("%s cannot be used: %s", name, reason)
+            failed[without_secrets(reference)] = reason_of(last.state)
     if not found:
         raise BenchmarkError(f"no dataset could be loaded: {'; '.join(failed.values())}")
-    return found, failed
+    unfit = dict(refusals(plan, {reference: facts for reference, (facts, _) in found.items()}))
+    if len(unfit) == len(found):
+        raise BenchmarkError("; ".join(unfit.values()))
+    failed |= {without_secrets(reference): reason for reference, reason in unfit.items()}
+    for name, reason in failed.items():
+        get_run_logger().error("%s cannot be used: %s", name, reason)
+    return {reference: values for reference, values in found.items() if reference not in unfit}, failed
+
+
+def refusals(plan: Plan, datasets: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    """The datasets that no method of the plan is for, and those whose name is that of another; each with the reason."""
+    owners: dict[str, str] = {}
+    for reference, facts in datasets.items():
+        name, task = facts["name"], facts["task"]
+        if not plan.methods_for(task):
+            yield reference, f"none of the methods {', '.join(plan.methods)} is for {task}, which {name!r} is: add one"
+        elif name in owners:
+            others = without_secrets(owners[name])
+            yield reference, f"{without_secrets(reference)} is called {name!r}, as {others} is: rename one of them"
+        else:
+            owners[name] = reference
 
 
 def _source(plan: Plan, reference: str) -> dict[str, Any]:

@@ -215,3 +215,8 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path):
     assert {facts.name: facts.rows for facts in results.datasets} == {"one": 60, "two": 61}
     assert "changed" in page.read_text()
     assert json.loads((page.parent / "benchmark.json").read_text())["id"].startswith("new-datasets-smoke-")
+
+
+def test_a_benchmark_of_nothing_says_why(runs):
+    with pytest.raises(BenchmarkError, match="none of the methods majority is for regression, which 'diabetes' is"):
+        run(datasets=["diabetes"], methods=["majority"])

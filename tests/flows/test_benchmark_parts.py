@@ -1,0 +1,25 @@
+"""Parts of the benchmark flow that need no server."""
+
+from __future__ import annotations
+
+from flows.benchmark import refusals
+from flows.plan import Plan
+
+
+def facts(name: str, task: str) -> dict[str, str]:
+    return {"name": name, "task": task}
+
+
+def test_a_dataset_that_no_method_is_for_is_named() -> None:
+    found = {"iris": facts("iris", "classification"), "diabetes": facts("diabetes", "regression")}
+    [(reference, reason)] = refusals(Plan(methods=["majority"]), found)
+    assert reference == "diabetes"
+    assert reason == "none of the methods majority is for regression, which 'diabetes' is: add one"
+    assert list(refusals(Plan(methods=["majority", "mean"]), found)) == []
+
+
+def test_the_second_of_two_files_of_one_name_is_refused() -> None:
+    found = {name: facts("table", "regression") for name in ("/a/table.csv", "/b/table.parquet")}
+    [(reference, reason)] = refusals(Plan(methods=["mean"]), found)
+    assert reference == "/b/table.parquet"
+    assert reason == "/b/table.parquet is called 'table', as /a/table.csv is: rename one of them"
