@@ -61,7 +61,7 @@ def squared_error_of(y: Array) -> Any:
 
 
 class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
-    """Fits its members one by one, then weighs them on the validation rows."""
+    """Fits its members one by one, then weighs them on the validation rows; `failures_` says which it lost and why."""
 
     _task: Task
 
@@ -101,11 +101,13 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         members = list(self.members or DEFAULT[self._task])
         end = None if self.max_seconds is None else time.monotonic() + self.max_seconds
         fitted: list[Any] = []
-        names, predictions, failures = [], [], []
+        failures: list[str] = []
+        names, predictions = [], []
         for place, (name, params, seed) in enumerate(members):
             left = None if end is None else (end - time.monotonic()) / (len(members) - place)
             if left is not None and left <= 0 and fitted:
-                break
+                failures.append(f"{name}: no time was left for it")
+                continue
             run = Run(self.random_state if seed is None else seed, self.n_jobs, self.device, left)
             try:
                 member = get_method(name).make(self._task, params, run).fit(X, y, eval_set=eval_set)
@@ -124,6 +126,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         self.estimators_ = [fitted[place] for place in kept]
         self.member_names_ = [names[place] for place in kept]
         self.weights_ = weights[kept]
+        self.failures_ = failures
         self.n_features_in_ = X.shape[1]
         return self
 
@@ -166,7 +169,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
                 if not module.startswith("hopular."):
                     raise ValueError(f"{member['class']} is no estimator of this project")
                 estimators.append(getattr(import_module(module), name).load(folder / f"member-{place}"))
-        except (OSError, KeyError, AttributeError, json.JSONDecodeError) as error:
+        except (OSError, KeyError, AttributeError, ImportError, json.JSONDecodeError) as error:
             raise ValueError(f"{folder / STATE_FILE} cannot be read: {error}") from error
         ensemble.estimators_, ensemble.weights_ = estimators, np.asarray(state["weights"])
         ensemble.member_names_ = [member["name"] for member in state["members"]]

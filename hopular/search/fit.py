@@ -137,8 +137,15 @@ def _train(
         rounds=None if rounds is None else int(rounds),
         max_seconds=run.max_seconds,
         classes=[str(label) for label in getattr(estimator, "classes_", [])],
+        message=_left_out(estimator),
     )
     return outcome, estimator
+
+
+def _left_out(estimator: Any) -> str:
+    """Which members an ensemble has to do without, and why."""
+    failures = getattr(estimator, "failures_", [])
+    return f"left out of the ensemble: {'; '.join(failures)}"[:2000] if failures else ""
 
 
 def _save(estimator: Any, folder: Path) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 
 from hopular.methods import Run, get_method
 from hopular.search.budget import Budget
+from hopular.search.fit import SOFT
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
 from hopular.search.record import Record
@@ -39,6 +40,8 @@ def train(
 ) -> Outcome:
     """Fit the setting of `record`, predict the test rows, and save the model into `folder`.
 
+    An ensemble has a trial's time for each of its members.
+
     With the trial's own seed this is the trial's own model (the paper's protocol): a process that is still warm from
     the search `study` has it, another one trains it again, which gives the same since methods are repeatable.
     """
@@ -47,10 +50,14 @@ def train(
         if should_stop is not None and should_stop():
             raise StoppedError(f"the training of {method} on {problem.name} was stopped")
 
-    run = Run(record.seed if seed is None else seed, threads, device, record.max_seconds)
-    params = budget.settings_of(get_method(method), record.params)
+    params, each = budget.settings_of(get_method(method), record.params), budget.seconds_per_trial
+    max_seconds, members = record.max_seconds, 1
+    if get_method(method).group == "ensemble":
+        members = len(params.get("members") or [None])
+        max_seconds = max_seconds or (each and SOFT * each * members)
+    run = Run(record.seed if seed is None else seed, threads, device, max_seconds)
     job = Job(method, params, run, None, study, record.slot, X_test, folder)
-    limit = None if budget.seconds_per_trial is None else PATIENCE * budget.seconds_per_trial
+    limit = each and PATIENCE * each * members
     with worker_for(problem, method, threads) as worker:
         try:
             outcome = worker.run(

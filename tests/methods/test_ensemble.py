@@ -73,8 +73,17 @@ def test_a_member_that_fails_is_left_out_with_a_warning() -> None:
     with pytest.warns(UserWarning, match="left out of the ensemble: knn: "):
         model = EnsembleClassifier(members).fit(X, y, valid)
     assert model.member_names_ == ["logistic"]
+    assert [failure.partition(":")[0] for failure in model.failures_] == ["knn"]
     with pytest.raises(RuntimeError, match="no member of the ensemble could be fitted: knn: "):
         EnsembleClassifier(members[1:]).fit(X, y, valid)
+
+
+def test_a_member_for_which_no_time_is_left_is_named() -> None:
+    X, y, valid = problem("classification")
+    members = [("logistic", {}, None), ("knn", {}, None), ("decision_tree", {}, None)]
+    with pytest.warns(UserWarning, match="left out of the ensemble"):
+        model = EnsembleClassifier(members, max_seconds=1e-9).fit(X, y, valid)
+    assert model.failures_ == ["knn: no time was left for it", "decision_tree: no time was left for it"]
 
 
 def test_loading_refuses_foreign_classes_and_damage(tmp_path: Path) -> None:
@@ -84,6 +93,10 @@ def test_loading_refuses_foreign_classes_and_damage(tmp_path: Path) -> None:
     state["members"][0]["class"] = "os:system"
     (tmp_path / "ensemble.json").write_text(json.dumps(state))
     with pytest.raises(ValueError, match="os:system is no estimator of this project"):
+        EnsembleClassifier.load(tmp_path)
+    state["members"][0]["class"] = "hopular.methods.gone:Model"
+    (tmp_path / "ensemble.json").write_text(json.dumps(state))
+    with pytest.raises(ValueError, match=r"ensemble\.json cannot be read: No module named 'hopular\.methods\.gone'"):
         EnsembleClassifier.load(tmp_path)
     (tmp_path / "ensemble.json").write_text("{")
     with pytest.raises(ValueError, match=r"ensemble\.json cannot be read"):

@@ -11,12 +11,14 @@ import pytest
 
 from hopular.data import load, make_splits
 from hopular.methods.saved import load_model
+from hopular.search import warm
 from hopular.search.budget import Budget
 from hopular.search.engine import search
 from hopular.search.problem import make_problem
 from hopular.search.record import Record
 from hopular.search.train import StoppedError, train
 from hopular.search.warm import keep_warm, worker_for
+from tests.search.conftest import InlineWorker
 
 BUDGET = Budget(trials=3)
 
@@ -42,19 +44,19 @@ def test_it_is_the_trials_own_model_warm_or_not(iris, tmp_path):
     with keep_warm(2):
         found = search(problem, "decision_tree", BUDGET, storage=url)
         (process,) = workers()
-        warm = train(problem, "decision_tree", found.best, BUDGET, X_test, study=found.study, folder=tmp_path / "warm")
+        kept = train(problem, "decision_tree", found.best, BUDGET, X_test, study=found.study, folder=tmp_path / "warm")
         assert workers() == [process]
         other = train(problem, "decision_tree", found.best, BUDGET, X_test, study=found.study, seed=1)
     assert workers() == []
     cold = train(problem, "decision_tree", found.best, BUDGET, X_test, folder=tmp_path / "cold")
-    assert warm.state == cold.state == other.state == "complete"
-    assert warm.score == cold.score == found.best.score
-    np.testing.assert_array_equal(warm.test_predictions, cold.test_predictions)
-    assert warm.fit_seconds == found.best.fit_seconds  # it was not fitted again
+    assert kept.state == cold.state == other.state == "complete"
+    assert kept.score == cold.score == found.best.score
+    np.testing.assert_array_equal(kept.test_predictions, cold.test_predictions)
+    assert kept.fit_seconds == found.best.fit_seconds  # it was not fitted again
     assert cold.fit_seconds != found.best.fit_seconds
     for folder in ("warm", "cold"):
         np.testing.assert_array_equal(load_model(tmp_path / folder).predict_proba(X_test), cold.test_predictions)
-    assert sorted(warm.classes) == ["setosa", "versicolor", "virginica"]
+    assert sorted(kept.classes) == ["setosa", "versicolor", "virginica"]
 
 
 def test_a_failure_says_of_which_kind(problem, tmp_path, monkeypatch):
@@ -66,6 +68,25 @@ def test_a_failure_says_of_which_kind(problem, tmp_path, monkeypatch):
     limit = Budget(seconds_per_trial=0.2)
     slow = train(problem, "actor", replace(best, params={"act": "hang"}), limit, problem.X_valid)
     assert slow.kind == "time-out"
+
+
+def test_an_ensemble_has_the_time_of_its_members_and_says_which_it_lost(iris, monkeypatch):
+    problem, X_test = iris
+    seen = {}
+
+    class Noting(InlineWorker):
+        def run(self, job, *, max_seconds, **options):
+            seen.update(soft=job.run.max_seconds, hard=max_seconds)
+            return super().run(job, max_seconds=max_seconds, **options)
+
+    monkeypatch.setattr(warm, "Worker", Noting)
+    members = [("logistic", {}, None), ("knn", {"n_neighbors": -1}, None), ("decision_tree", {}, None)]
+    record = Record(0, 0, {"members": members}, "complete", score=1.0)
+    outcome = train(problem, "ensemble", record, Budget(seconds_per_trial=100), X_test)
+    assert outcome.state == "complete"
+    assert outcome.message.startswith("left out of the ensemble: knn: ")
+    assert outcome.as_record(0, 0, {}).message == outcome.message
+    assert seen == {"soft": pytest.approx(240), "hard": 900}
 
 
 def test_it_stops_when_told_to(iris):
