@@ -42,7 +42,7 @@ from hopular.evaluation.metrics import PRIMARY, bootstrap
 from hopular.evaluation.metrics import evaluate as evaluate_predictions
 from hopular.methods import get_method
 from hopular.methods.saved import load_model
-from hopular.search.engine import SearchResult
+from hopular.search.engine import SearchResult, read_result
 from hopular.search.engine import search as run_search
 from hopular.search.job import Outcome
 from hopular.search.record import Record
@@ -185,7 +185,7 @@ def _search(unit: Assignment, on_trial: Any) -> SearchResult:
 def _choose_members(unit: Assignment, others: list[str]) -> SearchResult:
     """An ensemble is not searched for: its members are chosen among all that the other methods tried."""
     problem = problem_of(*_rows(unit))
-    tried = {method: run_search(problem, method, unit.budget, seed=unit.seed) for method in others}
+    tried = {method: read_result(problem, method, unit.budget, seed=unit.seed) for method in others}
     folders = {method: predictions_folder() / result.study.rpartition(" ")[2] for method, result in tried.items()}
     members = choose_members(problem, {m: result.records for m, result in tried.items()}, folders, unit.budget)
     record = Record(0, unit.seed, {"members": members}, "complete", score=0.0)

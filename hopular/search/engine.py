@@ -103,6 +103,15 @@ def search(
         return run.result()
 
 
+def read_result(
+    problem: Problem, method: str, budget: Budget, *, seed: int = 0, storage: str | None = None
+) -> SearchResult:
+    """What `search` with these arguments has found so far; nothing is tried."""
+    run = _Search(problem, method, budget, seed, storage, jobs=1, device="cpu", predictions=None)
+    with closing(run.study):
+        return run.result()
+
+
 def iterate(problem: Problem, method: str, budget: Budget, **options: Any) -> Generator[Record]:
     """The same as `search`, but yields each trial as it is finished here. Closing the iterator stops the search."""
     defaults = {"seed": 0, "storage": None, "jobs": 1, "device": "cpu", "predictions": None}

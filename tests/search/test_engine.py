@@ -19,7 +19,7 @@ from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError
 from hopular.search import engine, warm
 from hopular.search.budget import Budget
-from hopular.search.engine import iterate, search, study_name
+from hopular.search.engine import iterate, read_result, search, study_name
 from hopular.search.fit import score_rows
 from hopular.search.job import Outcome
 from hopular.search.problem import make_problem
@@ -293,6 +293,7 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
     start = time.monotonic()
     result = search(problem, "actor", budget, storage=new_storage)
     assert 2.5 < time.monotonic() - start < 8
+    assert read_result(problem, "actor", budget, storage=new_storage) == result
     assert result.summary == "1 of 3 trials: 1 complete"
     assert not result.complete
     assert leases(new_storage) == []
@@ -324,6 +325,13 @@ def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monk
     assert 3.0 < result.best.max_seconds < 4.0  # the search ends before the trial's own limit
     assert (late.run.device, late.run.threads) == ("cuda", 1)
     assert free.run.seed == late.run.seed  # a trial's seed is that of its slot
+
+
+def test_reading_a_result_tries_nothing(problem, sqlite, monkeypatch):
+    monkeypatch.setattr(warm, "Worker", lambda *_: pytest.fail("a worker was started"))
+    result = read_result(problem, "constant", Budget(trials=2, seconds=0.001), storage=sqlite)
+    assert (result.records, result.slots, result.best) == ([], 2, None)
+    assert leases(sqlite) == []
 
 
 # --------------------------------------------------------------------------------------------------- infrastructure
