@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prefect import task
+import pandas as pd
+from prefect import get_run_logger, task
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
@@ -19,7 +20,9 @@ from flows.tracking.summary import save_summary
 from hopular import settings
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.results import Results
+from hopular.evaluation.scores import failed_units
 from hopular.evaluation.verdict import headline
+from hopular.paper.footprint import kept_footprint
 from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
 from hopular.report.page import write_report
 
@@ -46,7 +49,7 @@ def report(
     """Write the report and the leaderboard in every form; put them into the tracking store and the run's artifacts."""
     folder, table = report_folder(results.id), ranked["table"]
     results.save(folder)
-    page = write_report(results, folder / "report.html", changes=changes)
+    page = write_report(results, folder / "report.html", changes=changes, footprint=_footprint())
     for name, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
         (folder / f"leaderboard.{name}").write_text(text, encoding="utf-8")
     ranks = {f"rank_{row['method']}": row["mean_rank"] for row in table.to_dict("records")}
@@ -66,13 +69,22 @@ def report(
         "reused": sum(unit.is_reused for unit in results.units),
         "failed": {
             **failed,
-            **{f"{u.method} on {u.dataset} {u.split}": u.reason for u in results.units if u.state == "failed"},
+            **{f"{unit.method} on {unit.dataset} {unit.split}": unit.reason for unit in failed_units(results)},
         },
     }
 
 
+def _footprint() -> pd.DataFrame | None:
+    """What was measured on this machine; a damaged file of it is no reason to lose a benchmark's report."""
+    try:
+        return kept_footprint()
+    except ValueError as error:
+        get_run_logger().warning("%s", error)
+        return None
+
+
 def _failures(results: Results, failed: Mapping[str, str]) -> list[str]:
-    units = [f"- {unit.method} on {unit.dataset} {unit.split}: {unit.reason}" for unit in results.units if unit.reason]
+    units = [f"- {unit.method} on {unit.dataset} {unit.split}: {unit.reason}" for unit in failed_units(results)]
     lines = [*(f"- {name}: {why}" for name, why in failed.items()), *units]
     return ["", "## Failed", "", *lines] if lines else []
 

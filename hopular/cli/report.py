@@ -114,16 +114,22 @@ def compare(
                 "changed_datasets": changes.changed_datasets,
                 "new_methods": changes.new_methods,
                 "gone_methods": changes.gone_methods,
+                "newly_failed": changes.newly_failed,
+                "recovered": changes.recovered,
             }
         )
         return
     for what in ("new_datasets", "gone_datasets", "changed_datasets", "new_methods", "gone_methods"):
         if names := getattr(changes, what):
             say(f"{what.replace('_', ' ')}: {', '.join(names)}")
+    for what in ("newly_failed", "recovered"):
+        if pairs := getattr(changes, what):
+            say(f"{what.replace('_', ' ')}: {', '.join(f'{method} on {dataset}' for dataset, method in pairs)}")
     leaders = changes.leaders[changes.leaders["is_changed"]]
     if len(leaders):
+        lead = {None: "unknown", True: "noise", False: "real"}
         rows = [
-            (str(row["dataset"]), str(row["before"]), str(row["after"]), "noise" if row["is_noise"] else "real")
+            (str(row["dataset"]), row["before"] or "none", row["after"] or "none", lead[row["is_noise"]])
             for row in leaders.to_dict("records")
         ]
         show_table(("dataset", "led before", "leads now", "its lead is"), rows)

@@ -10,9 +10,20 @@ import numpy as np
 import pandas as pd
 
 from hopular.evaluation.results import Results
-from hopular.evaluation.scores import NORMAL, directions, leaderboard_matrix, orient, primary_scores, summarise
+from hopular.evaluation.scores import (
+    NORMAL,
+    directions,
+    failed_pairs,
+    leaderboard_matrix,
+    orient,
+    primary_scores,
+    summarise,
+    units_run,
+)
 
 PAIR = ["dataset", "method"]
+EFFORT = ("budget", "limits", "replicates")  # settings that must be the same for scores on a dataset to be compared
+LABELLED = (*EFFORT, "splits", "seed")  # settings of which a merged benchmark has those of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,9 +31,10 @@ class Comparison:
     """Two benchmarks side by side.
 
     `leaders` has a row per dataset of both: the best methods `before` and `after`, `is_changed`, and whether the new
-    leader's lead over the old one `is_noise`. `scores` has a row per dataset and method of both in the primary
-    `metric`: `before`, `after`, `difference`, `noise` (what a difference must exceed; NaN if nothing is known of it)
-    and whether it `is_moved` and `is_better`.
+    leader's lead over the old one `is_noise` (None if that cannot be told, as where the old one has failed). `scores`
+    has a row per dataset and method of both in the primary `metric`: `before`, `after`, `difference`, `noise` (what a
+    difference must exceed; NaN if nothing is known of it) and whether it `is_moved` and `is_better`. What failed in one
+    of them only is not in it but in `newly_failed` and `recovered`, as pairs of dataset and method.
     """
 
     before: str  # ids of the benchmarks
@@ -34,6 +46,8 @@ class Comparison:
     changed_datasets: tuple[str, ...]  # of the same name with other contents: their scores are not compared
     new_methods: tuple[str, ...]
     gone_methods: tuple[str, ...]
+    newly_failed: tuple[tuple[str, str], ...] = ()
+    recovered: tuple[tuple[str, str], ...] = ()
 
     @property
     def moved(self) -> pd.DataFrame:
@@ -58,6 +72,7 @@ def compare(before: Results, after: Results) -> Comparison:
     changed = {name for name in old.keys() & new.keys() if old[name] != new[name]}
     same = sorted((old.keys() & new.keys()) - changed)
     methods = [set(leaderboard_matrix(results).columns) for results in (before, after)]
+    failed = [{pair for pair in failed_pairs(results) if pair[0] in same} for results in (before, after)]
     return Comparison(
         before=before.id,
         after=after.id,
@@ -68,6 +83,8 @@ def compare(before: Results, after: Results) -> Comparison:
         changed_datasets=tuple(sorted(changed)),
         new_methods=tuple(sorted(methods[1] - methods[0])),
         gone_methods=tuple(sorted(methods[0] - methods[1])),
+        newly_failed=tuple(sorted(failed[1] - failed[0])),
+        recovered=tuple(sorted(failed[0] & set(primary_summary(after).index))),
     )
 
 
@@ -107,17 +124,22 @@ def _leaders(before: Results, after: Results, datasets: list[str]) -> pd.DataFra
     rows = []
     for dataset in datasets:
         is_changed = set(old[dataset]) != set(new[dataset])
-        known = [(dataset, names[0]) for names in (old[dataset], new[dataset]) if names]
-        is_noise = False
-        if is_changed and len(known) == 2 and known[0] in table.index:
-            one, two = table.loc[[known[0]]].iloc[0], table.loc[[known[1]]].iloc[0]
-            is_noise = not abs(one["mean"] - two["mean"]) > noise_of_difference(one["uncertainty"], two["uncertainty"])
+        pair = [(dataset, names[0]) for names in (old[dataset], new[dataset]) if names]
+        is_noise = None
+        if is_changed and len(pair) == 2 and pair[0] in table.index:
+            one, two = table.loc[[pair[0]]].iloc[0], table.loc[[pair[1]]].iloc[0]
+            noise = float(noise_of_difference(one["uncertainty"], two["uncertainty"]))
+            is_noise = None if np.isnan(noise) else bool(abs(one["mean"] - two["mean"]) <= noise)
         rows.append((dataset, ", ".join(old[dataset]), ", ".join(new[dataset]), is_changed, is_noise))
-    return pd.DataFrame(rows, columns=["dataset", "before", "after", "is_changed", "is_noise"])
+    table = pd.DataFrame(rows, columns=["dataset", "before", "after", "is_changed", "is_noise"])
+    return table.astype({"is_noise": object})
 
 
 def merge(results: Sequence[Results]) -> Results:
-    """Several benchmarks as one; of a unit that is in several, the latest by time of creation counts."""
+    """Several benchmarks as one; of a unit that is in several, the latest by time of creation counts.
+
+    ValueError if methods would be ranked on a dataset by other splits or with another budget than their rivals.
+    """
     if not results:
         raise ValueError("there are no benchmarks to merge: name at least one")
     ordered = sorted(results, key=lambda item: item.created)
@@ -142,14 +164,46 @@ def merge(results: Sequence[Results]) -> Results:
         if owner[unit.dataset, unit.split, unit.method] == place
     ]
     filled = [part for part in parts if len(part)]
-    return replace(
+    merged = replace(
         latest,
         id="+".join(dict.fromkeys(one.id for one in ordered)),
         scores=pd.concat(filled, ignore_index=True) if filled else latest.scores,
         datasets=tuple(facts.values()),
         units=tuple(units),
+        settings={**latest.settings, **_labelled(ordered)},
         command="\n".join(dict.fromkeys(one.command for one in ordered if one.command)),
     )
+    _check_fair(ordered, owner, merged)
+    return merged
+
+
+def _check_fair(ordered: Sequence[Results], owner: dict[tuple[str, str, str], int], merged: Results) -> None:
+    """Refuse a mixture of splits or budgets within a dataset."""
+    efforts: dict[str, dict[str, str]] = {}  # dataset, effort: the benchmark that has it
+    for (dataset, _, _), place in sorted(owner.items(), key=lambda item: item[1]):
+        one = ordered[place]
+        effort = ", ".join(f"{name} {one.settings[name]}" for name in EFFORT if one.settings.get(name))
+        efforts.setdefault(dataset, {})[effort] = one.id
+    splits: dict[str, dict[str, set[str]]] = {}
+    for dataset, method, split in units_run(merged):
+        splits.setdefault(dataset, {}).setdefault(method, set()).add(split)
+    for dataset, found in splits.items():
+        if len(efforts[dataset]) > 1:
+            known = " and ".join(f"{effort or 'an unknown budget'} ({id})" for effort, id in efforts[dataset].items())
+            raise ValueError(f"{dataset!r} was run with {known}: ranks of both would not be fair; compare them instead")
+        alone = {frozenset(split for name, _, split in units_run(one) if name == dataset) for one in ordered}
+        if len({frozenset(some) for some in found.values()}) > 1 and len(alone - {frozenset()}) > 1:
+            known = "; ".join(f"{method} {', '.join(sorted(some))}" for method, some in sorted(found.items()))
+            raise ValueError(
+                f"the benchmarks have other splits of {dataset!r} ({known}): run all methods on the same, or compare "
+                "the benchmarks instead"
+            )
+
+
+def _labelled(ordered: Sequence[Results]) -> dict[str, Any]:
+    """The settings that differ, each with the ids of the benchmarks they are of."""
+    values = {name: {one.id: one.settings.get(name) for one in ordered} for name in LABELLED}
+    return {name: found for name, found in values.items() if len(set(map(repr, found.values()))) > 1}
 
 
 def _keys(scores: pd.DataFrame) -> list[tuple[str, str, str]]:

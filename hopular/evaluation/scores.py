@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hopular.evaluation.metrics import PRIMARY, get_metric
+from hopular.data.errors import nearest
+from hopular.evaluation.metrics import METRICS, PRIMARY, get_metric
 from hopular.evaluation.results import Results, Unit
 
 KEYS = ["dataset", "method", "metric"]
 NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
+NO_SCORE = "no score: it is missing, or no finite number"
 KFOLD = r"^(kfold.*)-\d+$"  # ids of splits that test each row at most once; published folds may share test rows
 
 
@@ -59,10 +61,23 @@ def widened(standard_error: Any, count: Any) -> Any:
 
 
 def primary_scores(results: Results, metric: str | None = None) -> pd.DataFrame:
-    """The scores in each dataset's primary metric, or in `metric` for the datasets of its task."""
+    """The scores in each dataset's primary metric, or in `metric` for the datasets of its task.
+
+    ValueError if a method has scores in a metric that does not exist and none in the primary one: it is misspelt.
+    """
     wanted = _metrics(results, metric)
     scores = results.scores
-    return scores[scores["metric"] == scores["dataset"].map(wanted)]
+    chosen = scores[scores["metric"] == scores["dataset"].map(wanted)]
+    strange = scores[~scores["metric"].isin(METRICS)]
+    lacking = _triples(strange) - _triples(chosen) if len(strange) and metric is None else set()
+    if lacking:
+        dataset, method, _ = first = min(lacking)
+        name = next(row.metric for row in strange.itertuples() if (row.dataset, row.method, row.split) == first)
+        raise ValueError(
+            f"the score of {method} on {dataset} is in {name!r}, which is no metric, and it has none in "
+            f"{wanted[dataset]!r}.{nearest(name, METRICS)} The metrics are: {', '.join(METRICS)}"
+        )
+    return chosen
 
 
 def leaderboard_matrix(results: Results, metric: str | None = None) -> pd.DataFrame:
@@ -72,12 +87,10 @@ def leaderboard_matrix(results: Results, metric: str | None = None) -> pd.DataFr
     """
     wanted = _metrics(results, metric)
     chosen = primary_scores(results, metric)
-    is_finite = np.isfinite(chosen["value"].to_numpy(dtype=float))
     values: dict[tuple[str, str], list[float]] = {}
     for dataset, method, value in chosen[["dataset", "method", "value"]].itertuples(index=False, name=None):
         values.setdefault((dataset, method), []).append(value)
-    scored = _triples(chosen[is_finite]) - _triples(chosen[~is_finite])
-    failed = failed_pairs(results) | {(dataset, method) for dataset, method, _ in _units(results) - scored}
+    failed = failed_pairs(results) | {(dataset, method) for dataset, method, _ in units_run(results) - _scored(chosen)}
     missing = missing_units(results).stack()
     out = failed | set(missing.index[missing.to_numpy(dtype=bool)])
     # Sorted, since a sum depends in its last digit on the order of its terms.
@@ -92,7 +105,7 @@ def missing_units(results: Results) -> pd.DataFrame:
 
     Such a method has no rank on the dataset, as opposed to one that failed, which ranks last.
     """
-    units, failed = _units(results), failed_pairs(results)
+    units, failed = units_run(results), failed_pairs(results)
     splits: dict[str, set[str]] = {facts.name: set() for facts in results.datasets}
     run: dict[tuple[str, str], set[str]] = {}
     for dataset, method, split in units:
@@ -107,8 +120,17 @@ def missing_units(results: Results) -> pd.DataFrame:
 
 
 def failed_units(results: Results) -> list[Unit]:
-    """The units that failed, in the order of the benchmark."""
-    return [unit for unit in results.units if unit.state == "failed"]
+    """The units that failed, in the order of the benchmark; one whose score is no number has failed as well."""
+    lacking = units_run(results) - _scored(primary_scores(results))
+    found = []
+    for unit in results.units:
+        key = (unit.dataset, unit.method, unit.split)
+        if unit.state == "failed":
+            found.append(unit)
+        elif key in lacking:
+            found.append(replace(unit, state="failed", reason=NO_SCORE))
+        lacking.discard(key)
+    return found + [Unit(dataset, split, method, "failed", NO_SCORE) for dataset, method, split in sorted(lacking)]
 
 
 def failed_pairs(results: Results) -> set[tuple[str, str]]:
@@ -180,14 +202,19 @@ def _metrics(results: Results, metric: str | None) -> dict[str, str]:
     return {facts.name: metric for facts in results.datasets if facts.task == task}
 
 
-def _units(results: Results) -> set[tuple[str, str, str]]:
+def units_run(results: Results) -> set[tuple[str, str, str]]:
     """Dataset, method and split of everything that was run."""
     return {*_triples(results.scores), *((unit.dataset, unit.method, unit.split) for unit in results.units)}
 
 
+def _scored(chosen: pd.DataFrame) -> set[tuple[str, str, str]]:
+    """What has scores in the chosen metric, all of them finite."""
+    is_finite = np.isfinite(chosen["value"].to_numpy(dtype=float))
+    return _triples(chosen[is_finite]) - _triples(chosen[~is_finite])
+
+
 def _triples(scores: pd.DataFrame) -> set[tuple[str, str, str]]:
-    distinct = scores[["dataset", "method", "split"]].drop_duplicates()
-    return set(distinct.itertuples(index=False, name=None))
+    return set(zip(*(scores[name].to_numpy(dtype=object) for name in ("dataset", "method", "split")), strict=True))
 
 
 def _methods(results: Results) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import pandas as pd
@@ -9,8 +10,8 @@ import pandas as pd
 from hopular.evaluation.compare import leaders, noise_of_difference, primary_summary
 from hopular.evaluation.metrics import PRIMARY, get_metric
 from hopular.evaluation.ranks import rank_table, summary
-from hopular.evaluation.results import DatasetFacts, Results
-from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units
+from hopular.evaluation.results import DatasetFacts, Results, Unit
+from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units, units_run
 from hopular.evaluation.significance import full_methods, wilcoxon_holm
 from hopular.methods import methods
 
@@ -35,7 +36,11 @@ def headline(results: Results) -> str:
 
 def per_dataset(results: Results) -> dict[str, str]:
     """A sentence on each dataset: who leads there, and by more than noise or not; and one on what failed."""
-    return {name: _join([said, _failures(results, name)]) for name, said in _each(results).items()}
+    failed, totals = failed_units(results), Counter(dataset for dataset, _, _ in units_run(results))
+    return {
+        name: _join([said, _failed([unit for unit in failed if unit.dataset == name], totals[name])])
+        for name, said in _each(results).items()
+    }
 
 
 def title(method: str) -> str:
@@ -142,14 +147,16 @@ def _place(results: Results, n: int) -> str:
     return f"these {n} datasets" if suites == {None} else f"{n} datasets"
 
 
-def _failures(results: Results, dataset: str | None = None) -> str:
-    units = [unit for unit in results.units if dataset in (None, unit.dataset)]
-    failed = [unit for unit in failed_units(results) if dataset in (None, unit.dataset)]
+def _failures(results: Results) -> str:
+    return _failed(failed_units(results), len(units_run(results)))
+
+
+def _failed(failed: list[Unit], total: int) -> str:
     if not failed:
         return ""
     names = _list(title(method) for method in sorted({unit.method for unit in failed}))
     what = "unit" if len(failed) == 1 else "units"
-    return f"{len(failed)} {what} of {len(units)} failed and rank{'s' if len(failed) == 1 else ''} last: {names}."
+    return f"{len(failed)} {what} of {total} failed and rank{'s' if len(failed) == 1 else ''} last: {names}."
 
 
 def _p(p_value: float) -> str:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from hopular.evaluation.metrics import METRICS, PRIMARY
 from hopular.evaluation.ranks import rank_results
 from hopular.evaluation.results import DatasetFacts, Results, Unit
-from hopular.evaluation.scores import NORMAL, leaderboard_matrix, missing_units, summarise
+from hopular.evaluation.scores import NORMAL, failed_units, leaderboard_matrix, missing_units, summarise
 from hopular.evaluation.verdict import per_dataset
 from hopular.evaluation.verdict import title as title_of
 from hopular.report import plots, words
@@ -94,7 +94,7 @@ def dataset_sections(results: Results) -> list[Section]:
     for unit in results.units:
         units[unit.dataset].append(unit)
     ranks, said, absent = rank_results(results), per_dataset(results), missing_units(results)
-    counted = leaderboard_matrix(results).notna()
+    counted, failed = leaderboard_matrix(results).notna(), failed_units(results)
     curved = sorted({title_of(unit.method) for unit in results.units if len(unit.curve) > 1})
     colours = {title: place for place, title in enumerate(sorted(curved, key=lambda title: title != title_of(OURS)))}
     return [
@@ -107,6 +107,7 @@ def dataset_sections(results: Results) -> list[Section]:
             {str(m) for m in counted.columns if counted.at[facts.name, m]},
             {str(m) for m in absent.columns if absent.at[facts.name, m]},
             units[facts.name],
+            [unit for unit in failed if unit.dataset == facts.name],
             colours,
         )
         for place, facts in enumerate(results.datasets, start=1)
@@ -122,6 +123,7 @@ def _section(
     counted: set[str],
     absent: set[str],
     units: list[Unit],
+    failed: list[Unit],
     colours: dict[str, int],
 ) -> Section:
     primary = PRIMARY[facts.task]
@@ -149,7 +151,7 @@ def _section(
         settings=tuple(
             _setting(unit) for unit in sorted(complete, key=lambda u: (order.index(u.method), u.split)) if unit.params
         ),
-        failures=tuple((title_of(unit.method), unit) for unit in units if unit.state == "failed"),
+        failures=tuple((title_of(unit.method), unit) for unit in failed),
     )
 
 

@@ -182,6 +182,8 @@ def _changes(changes: Comparison) -> dict[str, Any]:
         ("Datasets whose contents changed, which are not compared", changes.changed_datasets),
         ("New methods", [title_of(name) for name in changes.new_methods]),
         ("Methods no longer in it", [title_of(name) for name in changes.gone_methods]),
+        ("Failed now", [f"{title_of(method)} on {dataset}" for dataset, method in changes.newly_failed]),
+        ("Failed before, and no longer", [f"{title_of(method)} on {dataset}" for dataset, method in changes.recovered]),
     )
     summary = (
         f"{len(moved)} of {words.plural(len(changes.scores), 'score')} moved by more than noise; "

@@ -73,6 +73,40 @@ def test_leaders_tie_or_fail():
     assert compare(results, results).leaders["before"].tolist() == ["x, y", ""]
 
 
+def test_what_failed_in_one_of_them_is_named():
+    before = make_results({"d": {"x": [0.8], "y": None, "z": None}, "old": {"x": None}})
+    after = make_results({"d": {"x": None, "y": [0.7], "z": None}, "new": {"x": None}})
+    found = compare(before, after)
+    assert found.newly_failed == (("d", "x"),)
+    assert found.recovered == (("d", "y"),)
+    assert found.scores.empty
+
+
+def test_a_score_that_became_no_number_has_failed():
+    before, after = (make_results({"d": {"x": [value], "y": [0.5]}}) for value in (0.8, math.inf))
+    assert compare(before, after).newly_failed == (("d", "x"),)
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param({"x": None, "y": [0.7] * 4}, id="the old leader failed"),
+        pytest.param({"y": [0.7] * 4}, id="the old leader was not run"),
+        pytest.param({"x": None, "y": None}, id="all failed"),
+    ],
+)
+def test_a_lead_over_nothing_cannot_be_judged(after: dict):
+    before = make_results({"d": {"x": [0.8] * 4, "y": [0.7] * 4}})
+    row = compare(before, make_results({"d": after})).leaders.iloc[0]
+    assert row["is_changed"]
+    assert row["is_noise"] is None
+
+
+def test_a_lead_of_which_no_noise_is_known_cannot_be_judged():
+    before, after = (make_results({"d": {"x": [x], "y": [0.5]}}, width=math.nan) for x in (0.6, 0.4))
+    assert compare(before, after).leaders["is_noise"][0] is None
+
+
 def test_new_gone_and_changed():
     before = make_results({"d": {"x": [0.8]}, "old": {"gone": [0.8]}, "grown": {"x": [0.5]}})
     after = make_results({"d": {"x": [0.8]}, "new": {"fresh": [0.8]}, "grown": {"x": [0.9]}})
@@ -121,6 +155,36 @@ def test_other_contents_under_the_same_name_are_refused():
     changed = replace(new, datasets=(replace(new.datasets[0], fingerprint="other"),))
     with pytest.raises(ValueError, match="dataset 'd' of benchmark 'a' has other contents than in a later one"):
         merge([old, changed])
+
+
+def test_other_splits_of_a_dataset_are_refused():
+    old = make_results({"d": {"x": [0.5, 0.6]}}, split="fixed-{}")
+    new = make_results({"d": {"y": [0.5]}}, split="holdout-{}", id="b", created=LATER)
+    with pytest.raises(
+        ValueError, match=r"other splits of 'd' \(x fixed-0, fixed-1; y holdout-0\): run all methods on"
+    ):
+        merge([old, new])
+
+
+def test_more_splits_of_all_methods_can_be_merged():
+    old, new = make_results({"d": {"x": [0.5]}}), make_results({"d": {"x": [0.6, 0.7]}}, id="b", created=LATER)
+    assert leaderboard_matrix(merge([old, new])).loc["d", "x"] == pytest.approx(0.65)
+
+
+def test_budgets_do_not_mix_on_a_dataset():
+    old = replace(make_results({"d": {"x": [0.5]}}), settings={"budget": "smoke", "limits": {"trials": 2}})
+    new = replace(make_results({"d": {"y": [0.5]}}, id="b", created=LATER), settings={"budget": "paper", "limits": {}})
+    with pytest.raises(
+        ValueError, match=r"'d' was run with budget smoke, limits .*'trials': 2.* \(a\) and budget paper \(b\)"
+    ):
+        merge([old, new])
+
+
+def test_budgets_of_different_datasets_are_labelled():
+    old = replace(make_results({"d": {"x": [0.5]}}), settings={"budget": "smoke", "seed": 0, "runner": "ray"})
+    new = make_results({"e": {"x": [0.5]}}, id="b", created=LATER)
+    found = merge([old, replace(new, settings={"budget": "paper", "seed": 0, "runner": "local"})])
+    assert found.settings == {"budget": {"a": "smoke", "b": "paper"}, "seed": 0, "runner": "local"}
 
 
 def test_nothing_to_merge():

@@ -11,6 +11,7 @@ import pytest
 
 from hopular.evaluation.results import SCORE_COLUMNS, Results, Unit
 from hopular.evaluation.scores import (
+    NO_SCORE,
     NORMAL,
     directions,
     failed_units,
@@ -121,6 +122,22 @@ def test_a_score_that_is_no_number_is_a_failure(value: float):
     results = make_results({"d": {"x": [0.8, value], "y": [0.7, 0.7]}})
     assert math.isnan(leaderboard_matrix(results).loc["d", "x"])
     assert not missing_units(results).loc["d", "x"]
+    for one in (results, replace(results, units=())):
+        assert [(unit.method, unit.split, unit.reason) for unit in failed_units(one)] == [("x", "1", NO_SCORE)]
+
+
+def test_a_misspelt_primary_metric_is_named():
+    results = make_results({"d": {"x": [0.8], "y": [0.7]}})
+    scores = results.scores.assign(metric=["accuracy", "acuracy"])
+    with pytest.raises(ValueError, match=r"of y on d is in 'acuracy', which is no metric.*none in 'accuracy'") as error:
+        leaderboard_matrix(replace(results, scores=scores))
+    assert "Did you mean 'accuracy'? The metrics are: accuracy, balanced_accuracy" in str(error.value)
+
+
+def test_a_further_metric_of_ones_own_does_no_harm():
+    results = make_results({"d": {"x": [0.8]}})
+    both = pd.concat([results.scores, results.scores.assign(metric="profit")])
+    assert leaderboard_matrix(replace(results, scores=both)).loc["d", "x"] == 0.8
 
 
 def test_a_complete_unit_without_a_score_is_a_failure():

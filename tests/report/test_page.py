@@ -123,7 +123,8 @@ def test_names_with_html_in_them_are_escaped(page: str) -> None:
 
 def test_a_comparison_says_what_changed() -> None:
     before, after = make_results(3, seed=1), make_results(4, ("catboost", "hopular", "knn"), seed=2)
-    scores = after.scores.assign(value=after.scores["value"].where(after.scores["dataset"] != "dataset-2", 0.01))
+    scores = after.scores.copy()
+    scores.loc[scores["dataset"] == "dataset-2", ["value", "low", "high"]] = 0.01
     words = text_of(render(after, changes=compare(before, replace(after, scores=scores))))
     assert "What changed" in words
     assert "New datasets: dataset-4." in words
@@ -131,6 +132,24 @@ def test_a_comparison_says_what_changed() -> None:
     assert "Methods no longer in it: Most frequent class, Random forest, XGBoost." in words
     assert "Scores that moved" in words
     assert "worse" in words
+
+
+def test_a_comparison_says_what_failed_and_what_cannot_be_judged() -> None:
+    before, after = make_results(2, PAIR), make_results(2, PAIR, failed=((0, "hopular"),))
+    words = text_of(render(after, changes=compare(before, after)))
+    assert "Failed now: Hopular on dataset-1." in words
+    assert "cannot be judged" in words
+    assert "Failed before, and no longer: Hopular on dataset-1." in text_of(
+        render(before, changes=compare(after, before))
+    )
+
+
+def test_a_score_that_is_no_number_counts_as_failed() -> None:
+    results = make_results(2, PAIR)
+    is_lost = results.scores["dataset"].eq("dataset-1") & results.scores["method"].eq("catboost")
+    words = text_of(render(replace(results, scores=results.scores.assign(value=results.scores["value"].mask(is_lost)))))
+    assert "2 of 8 searches failed (CatBoost); see Failures." in words
+    assert "no score: it is missing, or no finite number" in words
 
 
 def test_without_a_comparison_nothing_changed(page: str) -> None:
