@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import numbers
 import os
 import time
 from abc import ABC, abstractmethod
@@ -16,6 +17,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from hopular.methods.method import InvalidParametersError
 
 Array = np.ndarray[Any, Any]
 PATIENCE = 50  # rounds without a better validation loss before training stops; without validation rows it never does
@@ -108,6 +111,8 @@ class BoostedTrees(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _model_file: str
+    _refusals: tuple[str, ...]  # by what the library's errors show that it is the parameters it refuses
+    n_estimators: int
     max_seconds: float | None
     random_state: int | np.random.RandomState | None
 
@@ -194,11 +199,22 @@ class BoostedTrees(BaseEstimator, ABC):  # type: ignore[misc]
         valid = None if eval_set is None else self._valid(eval_set)
         trained = Trained(None, 0, np.zeros(rows.shape[1]), [])
         if varies(target[:, None]) and varies(rows):
-            trained = self._train(rows, target, valid, deadline)
+            trained = self._train_or_refuse(rows, target, valid, deadline)
         self.model_, self.best_iteration_ = trained.model, trained.rounds
         self.curve_ = [float(loss) * self.scale_ for loss in trained.curve]
         self.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
         return self
+
+    def _train_or_refuse(self, *arguments: Any) -> Trained:
+        """`_train`, with one error for refused parameters: each library has its own way to say so."""
+        if not (isinstance(self.n_estimators, numbers.Integral) and int(self.n_estimators) >= 1):
+            raise InvalidParametersError(f"n_estimators must be an integer of at least 1, not {self.n_estimators!r}")
+        try:
+            return self._train(*arguments)
+        except Exception as error:
+            if any(words in str(error) for words in self._refusals):
+                raise InvalidParametersError(str(error)) from error
+            raise
 
     def _predict(self, X: Any) -> tuple[int, Array | None]:
         """The number of rows, and the model's outputs if there is one."""

@@ -32,6 +32,7 @@ class CatBoostTrees(BoostedTrees):
     """
 
     _model_file = "model.cbm"
+    _refusals = ("catboost/private/libs/options/",)
 
     def __init__(
         self,

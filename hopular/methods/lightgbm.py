@@ -31,6 +31,7 @@ class LightGBMTrees(BoostedTrees):
     """
 
     _model_file = "model.txt"
+    _refusals = ("config_auto.cpp", "Parameter ", "Unknown boosting type")
 
     def __init__(
         self,

@@ -14,7 +14,9 @@ def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
     from hopular.methods.neural.estimators import MLPClassifier, MLPRegressor
 
     estimator = MLPClassifier if task == "classification" else MLPRegressor
-    return estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+    made = estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+    made._check_parameters()
+    return made
 
 
 METHOD = Method(

@@ -14,7 +14,9 @@ def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
     from hopular.model.npt_estimator import NPTClassifier, NPTRegressor
 
     estimator = NPTClassifier if task == "classification" else NPTRegressor
-    return estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+    made = estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)
+    made._check_parameters()
+    return made
 
 
 METHOD = Method(

@@ -31,6 +31,7 @@ class XGBoostTrees(BoostedTrees):
     """What classifier and regressor share; parameters are named as in XGBoost and have its defaults."""
 
     _model_file = "model.ubj"
+    _refusals = ("for Parameter ", "Invalid Parameter")
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hopular.methods import get_method
+from hopular.methods.method import InvalidParametersError
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
 from hopular.search.record import Kind, State, rank_of
@@ -165,10 +166,6 @@ def _seconds_for(job: Job) -> float | None:
     if job.deadline is not None:
         limits.append(SOFT * max(0.0, job.deadline - time.time()))
     return min(limits, default=None)
-
-
-class InvalidParametersError(ValueError):
-    """The method refuses its parameters."""
 
 
 def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], float, np.ndarray[Any, Any]]:
