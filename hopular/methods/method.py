@@ -31,10 +31,10 @@ class Method:
     """A name and a way to make its estimator.
 
     `make(task, params, run)` returns a scikit-learn estimator whose `fit(X, y, eval_set=(X_valid, y_valid))` takes
-    frames as a Dataset holds them (float64 and category columns, NaN) and labels as strings or numbers. Parameters out of
-    range are refused by `make` with a ValueError, or by `fit` with InvalidParametersError or scikit-learn's own. Methods
-    that stop early use `eval_set`, the others ignore it. Where `has_curve`, `fit` takes `hooks` with `on_epoch` and
-    `on_validation` (see hopular.model.training.Hook), which may raise to end the fit.
+    frames as a Dataset holds them (float64 and category columns, NaN) and labels as strings or numbers. Parameters out
+    of range are refused by `make` with a ValueError, or by `fit` with InvalidParametersError or scikit-learn's own.
+    Methods that stop early use `eval_set`, the others ignore it. Where `has_curve`, `fit` takes `hooks` with `on_epoch`
+    and `on_validation` (see hopular.model.training.Hook), which may raise to end the fit.
     """
 
     name: str
