@@ -49,7 +49,7 @@ def dataset_facts(found: dict[str, Any], audited: Any) -> DatasetFacts:
 
 
 def candidates(facts: DatasetFacts, courses: Sequence[Course]) -> list[Candidate]:
-    """The logged models of a dataset, among which its champion is chosen."""
+    """The logged models of a dataset that have a validation score, among which its champion is chosen."""
     return [
         Candidate(
             model_id=course.results[1]["model_id"],
@@ -62,6 +62,7 @@ def candidates(facts: DatasetFacts, courses: Sequence[Course]) -> list[Candidate
         )
         for course in courses
         if course.unit.dataset == facts.name and not course.error and course.results[1]["model_id"]
+        if course.results[1]["replicates"][0]["valid_score"] is not None
     ]
 
 

@@ -6,11 +6,13 @@ so that it can be kept without pickle and read by people.
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
+from functools import partial
 from logging import getLogger
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,10 @@ import numpy as np
 import pandas as pd
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.concurrency.sync import concurrency
 from prefect.runtime import task_run
 
 from flows.assignment import Assignment, content_key, problem_of, rows_of
+from flows.gpu import slot
 from flows.progress import Event, tell
 from flows.retries import FETCH_RETRY, RETRY
 from flows.stopping import should_stop
@@ -54,6 +56,7 @@ from hopular.search.train import train as train_record
 getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))
 Json = dict[str, Any]
 SPARE = 600.0  # seconds for all that is no training
+LONGEST = 30 * 86400.0  # seconds; what takes longer hangs
 
 
 class UnitError(RuntimeError):
@@ -66,7 +69,10 @@ KEPT: dict[str, Any] = {"persist_result": True, "result_serializer": "json"}
 def _key(context: Any, parameters: Mapping[str, Any]) -> str:
     """Task and content; results kept for another tracking store do not count."""
     unit: Assignment = parameters["unit"]
-    return f"{context.task.name}-{content_key(unit.key, unit.store)}"
+    parts = [unit.key, unit.store]
+    if get_method(unit.method).group == "ensemble":  # it depends on which of the other methods succeeded
+        parts += parameters["others"] if "others" in parameters else [json.dumps(parameters["found"]["best"]["params"])]
+    return f"{context.task.name}-{content_key(*parts)}"
 
 
 def _name() -> str:
@@ -114,14 +120,22 @@ def audit(reference: str, target: str | None, fingerprint: str, splits: list[str
     return [(found.severity, found.check, found.sentence) for found in findings]
 
 
-def seconds_for(unit: Assignment, step: str) -> float | None:
-    """When a task that trains is to be given up: well after the budget's own limits, None if there are none."""
+def seconds_for(unit: Assignment, step: str, models: int = 1) -> float:
+    """When a task that trains is to be given up: well after the budget's own limits, very late where it has none.
+
+    `models` are those that an ensemble is made of. The wait for a GPU, which may be long, counts as well.
+    """
     budget, each = unit.budget, unit.budget.seconds_per_trial
+    limits = []
     if step == "search":
-        limits = [budget.seconds, each and each * max(budget.trials, budget.grid_trials or 0)]
-        known = [limit for limit in limits if limit]
-        return SPARE + 2 * min(known) if known and (budget.seconds or budget.grid_trials) else None
-    return SPARE + PATIENCE * each * budget.replicates if each else None
+        if budget.seconds:
+            limits.append(2 * budget.seconds)
+        if each and budget.grid_trials:
+            limits.append(2 * each * max(budget.trials, budget.grid_trials))
+    elif each:
+        limits.append(PATIENCE * each * budget.replicates * models)
+    limit = SPARE + min(limits) if limits else LONGEST
+    return limit if unit.device == "cpu" else limit + LONGEST
 
 
 @task(name="search", task_run_name="search {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
@@ -147,7 +161,7 @@ def search(unit: Assignment, others: list[str]) -> Json:
                 log(record, slots)
 
             scores: list[float | None] = []
-            with _gpu(unit):
+            with slot(unit.device):
                 result = _search(unit, on_trial)
             if not should_stop():
                 patiently(lambda: reconcile(client, run_id, lineage, result.records))
@@ -207,15 +221,15 @@ def train(unit: Assignment, found: Json) -> Json:
             outcome = _train(unit, record, X_test, seed, folder)
             file = Path(scratch, f"seed-{seed}.npy")
             np.save(file, outcome.test_predictions)
-            client.log_artifact(run_id, str(file), "predictions")
+            patiently(partial(client.log_artifact, run_id, str(file), "predictions"))
             replicates.append(_replicate(seed, f"predictions/{file.name}", outcome))
             if folder is not None:
-                model_id = _keep_model(unit, run_id, folder, outcome, X_test)
+                model_id = patiently(partial(_keep_model, unit, run_id, folder, outcome, X_test))
     return {"replicates": replicates, "model_id": model_id}
 
 
 def _train(unit: Assignment, record: Record, X_test: pd.DataFrame, seed: int, folder: Path | None) -> Outcome:
-    with _gpu(unit):
+    with slot(unit.device):
         outcome = train_record(
             problem_of(*_rows(unit)),
             unit.method,
@@ -253,7 +267,8 @@ def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X
         note_no_model(client, run_id, outcome.unsaved)
         return ""
     metrics = {f"valid_{name}": value for name, value in outcome.metrics.items()}
-    log_scores(client, run_id, {**metrics, "valid_score": float(outcome.score or 0.0)})
+    score = {} if outcome.score is None else {"valid_score": outcome.score}
+    log_scores(client, run_id, {**metrics, **score})
     model_id = log_model(client, run_id, folder, unit.method, dataset.task, outcome.classes, X_test.head(5), metrics)
     if unit.method == "hopular":
         problem = problem_of(*_rows(unit))
@@ -330,11 +345,6 @@ def _finishing(unit: Assignment, run_id: str) -> Iterator[None]:
         except Exception as second:
             error.add_note(f"and its run could not be closed: {second}")
         raise
-
-
-def _gpu(unit: Assignment) -> Any:
-    """A place on the GPU, if the unit wants one; how many there are is the global concurrency limit `gpu`."""
-    return nullcontext() if unit.device == "cpu" else concurrency("gpu", occupy=1)
 
 
 def _rows(unit: Assignment) -> tuple[str, str | None, str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +12,7 @@ from urllib.error import HTTPError
 from uuid import uuid4
 
 import flows
+from flows.gpu import LIMIT, gpu_count
 from flows.services.environment import service_environment, tracking_server, tracking_store
 from flows.services.health import POOL, Check, check_mlflow, check_prefect, check_worker, worker_name
 from flows.services.http import ask, problem
@@ -24,7 +24,6 @@ from flows.tracking.lineage import without_secrets
 from flows.tracking.store import make_sqlite, one_at_a_time
 from hopular import settings
 
-GPU_LIMIT = "gpu"  # the global concurrency limit whose slots GPU tasks hold
 BUSY_SECONDS = 30.0  # for which a server that has just started may be busy with itself
 PATIENCE = 180.0  # seconds; a new database on a busy machine takes 60
 
@@ -166,20 +165,11 @@ def deploy(state: State, project: Path) -> None:
 def _set_gpu_limit(state: State) -> None:
     url, limit = f"{state.api_url}/v2/concurrency_limits/", gpu_count()
     try:
-        ask(f"{url}{GPU_LIMIT}", {"limit": limit, "active": True}, method="PATCH", seconds=BUSY_SECONDS)
+        ask(f"{url}{LIMIT}", {"limit": limit, "active": True}, method="PATCH", seconds=BUSY_SECONDS)
     except HTTPError as error:
         if error.code != 404:
             raise
-        ask(url, {"name": GPU_LIMIT, "limit": limit, "active": True}, seconds=BUSY_SECONDS)
-
-
-def gpu_count() -> int:
-    """How many GPU tasks may run at once: one per GPU, and one where there is none, so that the limit exists."""
-    if shutil.which("nvidia-smi") is None:  # spares the import
-        return 1
-    import torch
-
-    return max(1, torch.cuda.device_count())
+        ask(url, {"name": LIMIT, "limit": limit, "active": True}, seconds=BUSY_SECONDS)
 
 
 def _wait(state: State, name: str, check: Callable[[], Check]) -> None:

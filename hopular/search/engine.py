@@ -178,7 +178,10 @@ class _Search:
             for thread in threads:
                 thread.start()
             while working:
-                item = finished.get()
+                try:
+                    item = finished.get(timeout=1.0)  # in short steps, between which a time-out can interrupt a thread
+                except queue.Empty:
+                    continue
                 if item is None:
                     working -= 1
                 elif isinstance(item, BaseException):
