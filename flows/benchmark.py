@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect import flow, get_run_logger
 from prefect.runtime import flow_run
@@ -14,6 +14,7 @@ from prefect.states import Completed
 from flows import stopping
 from flows.assignment import Assignment, content_key, problem_of
 from flows.collect import candidates, collect, dataset_facts
+from flows.gpu import make_limit
 from flows.plan import Plan
 from flows.progress import Event, tell
 from flows.publish import closing_words, rank, report
@@ -24,10 +25,13 @@ from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, trai
 from flows.tracking.lineage import without_secrets
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
-from flows.tracking.units import finish_unit
+from flows.tracking.units import end_running, finish_unit, is_there
 from hopular.methods import get_method
 from hopular.search.engine import name_study
 from hopular.search.warm import keep_warm
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 STEPS = (search, train, evaluate)
 WARM = 4  # processes that wait for more work
@@ -56,40 +60,73 @@ def hopular_benchmark(plan: Plan = Plan()) -> Any:  # noqa: B008 - a frozen mode
 
 
 def run_plan(plan: Plan) -> dict[str, Any]:
-    """The graph itself, within a flow."""
-    stopping.begin()
+    """The graph itself, within a flow. However it ends, no unit is left RUNNING in the store."""
+    courses: list[Course] = []
+    try:
+        with own_scratch(), keep_warm(WARM), make_runner(plan) as runner:
+            try:
+                return _run_plan(plan, runner, courses)
+            except BaseException:
+                stopping.stop()
+                raise
+    except BaseException:
+        _end_units(courses)
+        raise
+    finally:
+        stopping.clear()
+
+
+def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
+    """The tasks in their order; `courses` receives the units as soon as they are known."""
     client, width = open_store(), width_of(plan) if plan.runner == "local" else None
-    with own_scratch(), keep_warm(WARM), make_runner(plan) as runner:
+    datasets, failed = _fetch(runner, plan)
+    benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])
+    store = patiently(lambda: store_id(client), seconds=60)  # not longer, since its address may be wrong
+    courses += _courses(plan, datasets, benchmark, store)
+    if any(course.unit.device != "cpu" for course in courses):
+        make_limit()
+    tell(Event("planned", trials=len(courses), message=benchmark))
+    get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
+    audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}
+    submit, is_lost = partial(_next_task, runner), partial(_is_lost, client)
+    for course in follow(courses, len(STEPS), submit, width, is_lost):
+        _tell_end(course)
+        if not course.error:
+            run_id = course.results[0]["run_id"]
+            patiently(partial(join_benchmark, client, run_id, benchmark))
+            if course.futures[-1].state.name == "Cached" and not course.is_reused:
+                # A search was done again, since its result was lost; the rest was not, so nobody ends the run.
+                patiently(partial(finish_unit, client, run_id, "FINISHED"))
+        elif not course.futures[-1].state.is_final():
+            patiently(partial(end_running, client, {course.unit.key}, "FAILED", course.error))
+    facts = [dataset_facts(found, audits[reference]) for reference, (found, _) in datasets.items()]
+    results = collect(plan, benchmark, facts, courses)
+    if not len(results.scores):
+        raise BenchmarkError(f"every unit failed, first {courses[0].unit.title}: {courses[0].error}")
+    models = {found.name: candidates(found, courses) for found in facts}
+    done = [course.futures[-1] for course in courses if not course.error]
+    ranked = _submit(runner, rank, done, results=results, candidates=models)
+    ranked.result()  # if it failed, its own error says why; that of a report without ranks would not
+    last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
+    outcome: dict[str, Any] = _submit(runner, report, **last).result()
+    return outcome
+
+
+def _is_lost(client: MlflowClient, course: Course) -> bool:
+    """Whether a unit was finished before but its run in the store is gone since, deleted by a person perhaps."""
+    if len(course.results) > 1 or course.futures[0].state.name != "Cached":
+        return False
+    return not patiently(partial(is_there, client, course.results[0]["run_id"]))
+
+
+def _end_units(courses: list[Course]) -> None:
+    """Close the runs of units that were begun and will not be finished now."""
+    begun = {course.unit.key for course in courses if course.futures and len(course.results) < len(STEPS)}
+    if begun:
         try:
-            datasets, failed = _fetch(runner, plan)
-            benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])
-            store = patiently(lambda: store_id(client), seconds=60)  # not longer, since its address may be wrong
-            courses = list(_courses(plan, datasets, benchmark, store))
-            tell(Event("planned", trials=len(courses), message=benchmark))
-            get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
-            audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}
-            for course in follow(courses, len(STEPS), lambda *step: _next_task(runner, *step), width):
-                _tell_end(course)
-                if not course.error:
-                    run_id = course.results[0]["run_id"]
-                    patiently(partial(join_benchmark, client, run_id, benchmark))
-                    if course.futures[-1].state.name == "Cached" and not course.is_reused:
-                        # A search was done again, since its result was lost; the rest was not, so nobody ends the run.
-                        patiently(partial(finish_unit, client, run_id, "FINISHED"))
-            facts = [dataset_facts(found, audits[reference]) for reference, (found, _) in datasets.items()]
-            results = collect(plan, benchmark, facts, courses)
-            if not len(results.scores):
-                raise BenchmarkError(f"every unit failed, first {courses[0].unit.title}: {courses[0].error}")
-            models = {found.name: candidates(found, courses) for found in facts}
-            done = [course.futures[-1] for course in courses if not course.error]
-            ranked = _submit(runner, rank, done, results=results, candidates=models)
-            ranked.result()  # if it failed, its own error says why; that of a report without ranks would not
-            last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
-            outcome: dict[str, Any] = _submit(runner, report, **last).result()
-            return outcome
-        except BaseException:
-            stopping.stop()
-            raise
+            end_running(open_store(), begun, "KILLED", "the benchmark was stopped")
+        except Exception as error:
+            get_run_logger().error("the runs of stopped units could not be closed: %s", error)
 
 
 def _fetch(runner: Any, plan: Plan) -> tuple[dict[str, tuple[Any, list[tuple[str, str]]]], dict[str, str]]:
@@ -189,8 +226,12 @@ def _next_task(runner: Any, course: Course, step: int) -> Any:
         values |= dict(zip(("found", "trained"), course.results, strict=False))
     after = list(course.futures) or [other.futures[0] for other in course.after if not other.error]
     task = STEPS[step]
-    limit = task.timeout_seconds or seconds_for(course.unit, task.name)
-    return _submit(runner, task.with_options(timeout_seconds=limit), after, **values)
+    models = len(course.results[0]["best"]["params"].get("members") or [None]) if step else 1
+    limit = task.timeout_seconds or seconds_for(course.unit, task.name, models)
+    task = task.with_options(timeout_seconds=limit)
+    if course.is_renewed:
+        task = task.with_options(refresh_cache=True)
+    return _submit(runner, task, after, **values)
 
 
 def _submit(runner: Any, task: Any, after: list[Any] | None = None, /, **values: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from prefect.task_engine import TaskRunTimeoutError
-from prefect.tasks import exponential_backoff
 
+from flows import stopping
 from flows.tracking.store import is_away
 from hopular.data.download import UnreachableError
 from hopular.search.worker import InfrastructureError
@@ -23,11 +24,15 @@ def is_infrastructure(_task: Any, _run: Any, state: Any) -> bool:
     return isinstance(error, InfrastructureError | UnreachableError) or is_away(error)
 
 
-RETRY: dict[str, Any] = {
-    "retries": 5,
-    # 248 s in all, which chance shortens to 166 s at most: about as patient as with the store
-    "retry_delay_seconds": exponential_backoff(backoff_factor=8),
-    "retry_jitter_factor": 0.5,
-    "retry_condition_fn": is_infrastructure,
-}
+def try_again(task: Any, run: Any, state: Any) -> bool:
+    """Whether to do a task once more, answered after a pause that doubles each time.
+
+    Prefect's own pause between tries cannot be cut short when the benchmark is stopped.
+    """
+    pause = PAUSE * 2 ** (run.run_count - 1) * random.uniform(0.7, 1.3)
+    return is_infrastructure(task, run, state) and not stopping.wait(pause)
+
+
+PAUSE = 8.0  # seconds; five of them are 248 s, about as patient as with the store
+RETRY: dict[str, Any] = {"retries": 5, "retry_condition_fn": try_again}
 FETCH_RETRY = {**RETRY, "retries": 2}  # each download is tried several times already

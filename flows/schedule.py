@@ -21,20 +21,32 @@ class Course:
     futures: list[Any] = field(default_factory=list)
     results: list[Any] = field(default_factory=list)
     error: str = ""
+    is_renewed: bool = False  # what was kept of it cannot be used: everything is done again
 
     @property
     def is_reused(self) -> bool:
         """Whether every task was finished before this run."""
         return not self.error and all(future.state.name == "Cached" for future in self.futures)
 
+    def renew(self) -> None:
+        """Go back to the start."""
+        self.futures, self.results, self.is_renewed = [], [], True
+
 
 Submit = Callable[[Course, int], Any]
 
 
-def follow(courses: Sequence[Course], steps: int, submit: Submit, width: int | None) -> Iterator[Course]:
+def follow(
+    courses: Sequence[Course],
+    steps: int,
+    submit: Submit,
+    width: int | None,
+    is_lost: Callable[[Course], bool] = lambda _: False,
+) -> Iterator[Course]:
     """Take every unit through its steps, at most `width` tasks at a time; yields each unit as it ends.
 
-    `submit(course, step)` returns a Prefect future. A unit whose task fails goes no further; the others go on.
+    `submit(course, step)` returns a Prefect future. A unit whose task fails goes no further; the others go on. One
+    that `is_lost` after a step starts again.
     """
     over: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
     ready: list[tuple[int, int]] = []  # minus the step, place of the unit: the furthest is the smallest
@@ -61,6 +73,8 @@ def follow(courses: Sequence[Course], steps: int, submit: Submit, width: int | N
         future.wait()  # fetches the final state
         if future.state.is_completed():
             course.results.append(future.result())
+            if is_lost(course):
+                course.renew()
         else:
             course.error = reason_of(future.state)
         if course.error or len(course.results) == steps:
@@ -72,7 +86,9 @@ def follow(courses: Sequence[Course], steps: int, submit: Submit, width: int | N
 
 
 def reason_of(state: Any) -> str:
-    """Why a task failed, in one line."""
+    """Why a task failed, in one line. One that is over without an end was lost with the process that it ran in."""
+    if not state.is_final():
+        return f"the process of the task was lost while it was {state.name}"
     error = state.result(raise_on_failure=False)
     text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(state.message)
     return without_secrets(" ".join(text.split())[:2000])

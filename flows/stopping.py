@@ -7,8 +7,8 @@ import threading
 _stop = threading.Event()
 
 
-def begin() -> None:
-    """A new run starts."""
+def clear() -> None:
+    """All work has ended; new work may start."""
     _stop.clear()
 
 
@@ -19,3 +19,8 @@ def stop() -> None:
 
 def should_stop() -> bool:
     return _stop.is_set()
+
+
+def wait(seconds: float) -> bool:
+    """Let some time pass, or less if all is to end; whether it is."""
+    return _stop.wait(seconds)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from flows import stopping
 from hopular import settings
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def one_at_a_time(what: str) -> Iterator[None]:
 
 
 def patiently(action: Callable[[], T], seconds: float = PATIENCE) -> T:
-    """Do something with the store; while it is away, again after a pause, until `seconds` are over."""
+    """Do something with the store; while it is away, again after a pause, until `seconds` are over or all is to end."""
     deadline, pause = time.monotonic() + seconds, 0.5
     while True:
         try:
@@ -153,7 +154,8 @@ def patiently(action: Callable[[], T], seconds: float = PATIENCE) -> T:
         except Exception as error:
             if not is_away(error) or time.monotonic() + pause > deadline:
                 raise
-        time.sleep(pause)
+            if stopping.wait(pause):
+                raise
         pause = min(2 * pause, 5.0)
 
 

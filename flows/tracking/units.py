@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.tracking.experiments import dataset_experiment
+from flows.tracking.experiments import PREFIX, dataset_experiment
 from flows.tracking.lineage import Lineage, without_secrets
 from flows.tracking.store import one_at_a_time
+from flows.tracking.trials import PARENT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,33 @@ def finish_unit(client: MlflowClient, run_id: str, state: State, reason: str = "
     elif REASON in client.get_run(run_id).data.tags:
         client.delete_tag(run_id, REASON)
     client.set_terminated(run_id, state)
+
+
+def is_there(client: MlflowClient, run_id: str) -> bool:
+    """Whether a run exists and was not deleted."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return bool(client.get_run(run_id).info.lifecycle_stage == "active")
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        return False
+
+
+def end_running(client: MlflowClient, keys: Collection[str], state: State, reason: str) -> None:
+    """End those of these units' runs that are still RUNNING, because whoever worked on them is gone.
+
+    Their unfinished trials go: a search that is taken up again writes them from its study.
+    """
+    experiments = [found.experiment_id for found in client.search_experiments(filter_string=f"name LIKE '{PREFIX}%'")]
+    running = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=5000) if experiments else []
+    ended = {run.info.run_id for run in running if run.data.tags.get(UNIT) in keys}
+    for run in running:
+        if run.data.tags.get(PARENT) in ended:
+            client.delete_run(run.info.run_id)
+    for run_id in ended:
+        finish_unit(client, run_id, state, reason)
 
 
 def log_scores(client: MlflowClient, run_id: str, metrics: Mapping[str, float]) -> None:

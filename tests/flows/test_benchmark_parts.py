@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import pytest
+
+from flows import benchmark
 from flows.benchmark import refusals
 from flows.plan import Plan
+from flows.schedule import Course
 
 
 def facts(name: str, task: str) -> dict[str, str]:
@@ -23,3 +29,14 @@ def test_the_second_of_two_files_of_one_name_is_refused() -> None:
     [(reference, reason)] = refusals(Plan(methods=["mean"]), found)
     assert reference == "/b/table.parquet"
     assert reason == "/b/table.parquet is called 'table', as /a/table.csv is: rename one of them"
+
+
+def test_what_was_begun_and_not_finished_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def course(key: str, futures: int, results: int) -> Course:
+        return Course(SimpleNamespace(key=key), futures=[None] * futures, results=[{}] * results)  # type: ignore[arg-type]
+
+    closed: list[set[str]] = []
+    monkeypatch.setattr(benchmark, "open_store", lambda: None)
+    monkeypatch.setattr(benchmark, "end_running", lambda _, keys, *__: closed.append(keys))
+    benchmark._end_units([course("new", 0, 0), course("queued", 1, 1), course("running", 2, 1), course("done", 3, 3)])
+    assert closed == [{"queued", "running"}]

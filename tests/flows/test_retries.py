@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from http.client import HTTPMessage
+from types import SimpleNamespace
 from typing import Any
 from urllib.error import HTTPError, URLError
 
@@ -10,7 +11,8 @@ import pytest
 from prefect.states import Failed
 from prefect.task_engine import TaskRunTimeoutError
 
-from flows.retries import is_infrastructure
+from flows import retries, stopping
+from flows.retries import is_infrastructure, try_again
 from flows.tasks import UnitError, fetch
 from hopular.data import download
 from hopular.data.download import UnreachableError
@@ -38,7 +40,18 @@ def test_only_what_may_pass_is_tried_again(error: Exception, is_worth_it: bool) 
 
 
 def test_a_fetch_is_tried_again() -> None:
-    assert (fetch.retries, fetch.retry_condition_fn) == (2, is_infrastructure)
+    assert (fetch.retries, fetch.retry_condition_fn) == (2, try_again)
+
+
+def test_pauses_double_and_end_when_all_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(stopping, "wait", lambda seconds: pauses.append(seconds))
+    for attempt in (1, 2, 3):
+        assert try_again(None, SimpleNamespace(run_count=attempt), Failed(data=ConnectionError()))
+    expected = [retries.PAUSE, 2 * retries.PAUSE, 4 * retries.PAUSE]
+    assert pauses == [pytest.approx(pause, rel=0.31) for pause in expected]
+    monkeypatch.setattr(stopping, "wait", lambda _: True)
+    assert not try_again(None, SimpleNamespace(run_count=1), Failed(data=ConnectionError()))
 
 
 @pytest.mark.parametrize(

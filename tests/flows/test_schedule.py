@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from prefect.states import Completed, Failed
+from prefect.states import Completed, Failed, Running
 
 from flows.schedule import Course, follow
 
@@ -89,3 +89,22 @@ def test_no_more_than_the_width_runs_at_once():
 
 def test_nothing_to_do_ends_at_once():
     assert list(follow([], 3, lambda *_: None, 1)) == []
+
+
+def test_a_unit_whose_kept_results_are_lost_starts_again():
+    log, found = [], course("a")
+
+    def submit(unit, step):
+        log.append((step, unit.is_renewed))
+        return Future(Completed(data=step))
+
+    [ended] = follow([found], 3, submit, 1, lambda unit: not unit.is_renewed)
+    assert log == [(0, False), (0, True), (1, True), (2, True)]
+    assert ended.results == [0, 1, 2]
+
+
+def test_a_task_that_never_said_how_it_ended_has_failed():
+    first, second = course("a"), course("b")
+    states = {"a": Running(), "b": Completed(data=1)}
+    ended = list(follow([first, second], 1, lambda unit, _: Future(states[unit.unit.title]), 1))
+    assert [unit.error for unit in ended] == ["the process of the task was lost while it was Running", ""]

@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
+from flows import stopping
 from flows.tracking.store import artifact_location, is_away, open_store, patiently, tracking_uri
 
 OPEN = """
@@ -103,6 +104,19 @@ def test_patience_waits_while_it_is_away_and_no_longer() -> None:
         patiently(lambda: {}["wrong"])
     with pytest.raises(ConnectionError):
         patiently(lambda: (_ for _ in ()).throw(ConnectionError()), 0.1)
+
+
+def test_patience_ends_when_all_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+
+    def fail() -> None:
+        tries.append(1)
+        raise ConnectionError
+
+    monkeypatch.setattr(stopping, "wait", lambda _: True)
+    with pytest.raises(ConnectionError):
+        patiently(fail)
+    assert len(tries) == 1
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ import pytest
 from flows.tracking.experiments import dataset_experiment
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
-from flows.tracking.units import finish_unit, log_best, log_scores, start_unit, unit_metrics
+from flows.tracking.trials import PARENT
+from flows.tracking.units import end_running, finish_unit, is_there, log_best, log_scores, start_unit, unit_metrics
 from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS
 from hopular.search.record import Record
@@ -133,3 +134,22 @@ def test_the_best_setting_may_change(client: Any, lineage: Lineage, make_record:
     assert data.tags["hopular.best_slot"] == "1"
     assert data.metrics["valid_accuracy"] == pytest.approx(0.51)
     assert data.metrics["valid_score"] == pytest.approx(0.51)
+
+
+def test_units_that_nobody_works_on_are_closed_with_their_trials(client: Any, lineage: Lineage) -> None:
+    begun, other, done = (start_unit(client, lineage, key, None) for key in ("begun", "other", "done"))
+    finish_unit(client, done, "FINISHED")
+    experiment = client.get_run(begun).info.experiment_id
+    half = client.create_run(experiment, tags={PARENT: begun}).info.run_id
+    end_running(client, {"begun", "done"}, "KILLED", "the benchmark was stopped")
+    assert [client.get_run(run).info.status for run in (begun, other, done)] == ["KILLED", "RUNNING", "FINISHED"]
+    assert client.get_run(begun).data.tags["hopular.reason"] == "the benchmark was stopped"
+    assert not is_there(client, half)
+
+
+def test_a_run_that_was_deleted_is_not_there(client: Any, lineage: Lineage) -> None:
+    run = start_unit(client, lineage, "key", None)
+    assert is_there(client, run)
+    client.delete_run(run)
+    assert not is_there(client, run)
+    assert not is_there(client, "0" * 32)
