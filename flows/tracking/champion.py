@@ -1,7 +1,7 @@
 """Champions: the winner by validation on each dataset, registered under the dataset's name and replaced by better ones.
 
-A method's validation score is the mean over its splits. Scores of the same dataset are compared on the splits that both
-sides were measured on; a dataset whose content has changed starts anew.
+A method's validation score is the mean over its splits. A challenger must have been measured on all splits that the
+champion was, and is compared on those; a dataset whose content has changed starts anew.
 """
 
 from __future__ import annotations
@@ -59,10 +59,9 @@ def promote(client: MlflowClient, dataset: str, candidates: Iterable[Candidate])
     scores = {candidate.split_fingerprint[:SHORT]: candidate.valid_score for candidate in best}
     with one_at_a_time("champions"):
         present = champion(client, dataset)
-        reason = _reason_to_replace(present, chosen, scores)
-        if reason is None:
-            assert present is not None
-            return f"{name} stays {present.tags.get(METHOD)}, version {present.version}: nothing did better."
+        is_better, reason = _judge(present, chosen, scores)
+        if present is not None and not is_better:
+            return f"{name} stays {present.tags.get(METHOD)}, version {present.version}: {reason}"
         description = f"{chosen.method} on {dataset}, {chosen.split}: {reason}"
         version = _register(client, name, chosen, scores, description)
     return f"{name} is now {chosen.method}, version {version}: {reason}"
@@ -85,23 +84,25 @@ def _standing(candidates: list[Candidate]) -> tuple[int, float, str]:
     return len(candidates), fmean(candidate.valid_score for candidate in candidates), candidates[0].method
 
 
-def _reason_to_replace(present: ModelVersion | None, chosen: Candidate, scores: Mapping[str, float]) -> str | None:
-    """Why the chosen one should be champion; None if it should not."""
+def _judge(present: ModelVersion | None, chosen: Candidate, scores: Mapping[str, float]) -> tuple[bool, str]:
+    """Whether the chosen one should be champion, and why or why not."""
     reached = f"validation score {fmean(scores.values()):.4g} (mean of {len(scores)} splits)"
     if len(scores) == 1:
         reached = f"validation score {fmean(scores.values()):.4g}"
     if present is None:
-        return f"{reached}, the best of the first benchmark on this dataset."
+        return True, f"{reached}, the best of the first benchmark on this dataset."
     if present.tags.get(FINGERPRINT) != chosen.dataset_fingerprint:
-        return f"{reached}, the best since the dataset has changed."
+        return True, f"{reached}, the best since the dataset has changed."
     before: dict[str, float] = json.loads(present.tags.get(SCORES, "{}"))
     common = sorted(set(before) & set(scores))
-    if not common:  # other validation rows: which of the two is better cannot be said
-        return None
+    if not common:
+        return False, f"{chosen.method} was measured on other splits, which cannot be compared."
+    if len(common) < len(before):  # they may be the easy ones
+        return False, f"{chosen.method} was measured on {len(common)} of its {len(before)} splits only."
     old, new = (fmean(values[split] for split in common) for values in (before, scores))
     if new <= old:
-        return None
-    return f"validation score {new:.4g} against {old:.4g} of {present.tags.get(METHOD)} before."
+        return False, "nothing did better."
+    return True, f"validation score {new:.4g} against {old:.4g} of {present.tags.get(METHOD)} before."
 
 
 def _register(client: MlflowClient, name: str, chosen: Candidate, scores: Mapping[str, float], description: str) -> str:

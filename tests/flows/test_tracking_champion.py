@@ -69,7 +69,20 @@ def test_a_changed_dataset_starts_anew(client: Any, candidate: Candidate) -> Non
 def test_scores_on_other_splits_are_not_compared(client: Any, lineage: Lineage, candidate: Candidate) -> None:
     promote(client, "flowers", [candidate])
     said = promote(client, "flowers", [candidate_of(client, lineage, "knn", 0.99, "fold-7")])
-    assert said == "hopular-flowers stays xgboost, version 1: nothing did better."
+    assert said == (
+        "hopular-flowers stays xgboost, version 1: knn was measured on other splits, which cannot be compared."
+    )
+
+
+def test_fewer_splits_than_the_champion_has_do_not_suffice(client: Any, lineage: Lineage) -> None:
+    splits = ("fold-0", "fold-1", "fold-2")
+    promote(client, "flowers", [candidate_of(client, lineage, "svm", 0.8, split) for split in splits])
+    lucky = [candidate_of(client, lineage, "knn", 0.99)]
+    assert promote(client, "flowers", lucky) == (
+        "hopular-flowers stays svm, version 1: knn was measured on 1 of its 3 splits only."
+    )
+    whole = [candidate_of(client, lineage, "knn", 0.9, split) for split in (*splits, "fold-3")]
+    assert "is now knn, version 2: validation score 0.9 against 0.8" in promote(client, "flowers", whole)
 
 
 def test_a_method_counts_by_its_mean_over_splits(client: Any, lineage: Lineage) -> None:
