@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -42,11 +43,16 @@ def report(
     if list:
         _show_list(json)
         return
+    if published is not None and (json or form != "html"):
+        raise ValueError(
+            "--published figures stand in the paper's tables, which only the HTML report has: leave out --json and "
+            "--form, or use `hopular paper --published`"
+        )
     results = load(*benchmarks)
     if json:
         from hopular.report.leaderboard import leaderboard
 
-        show_json({"id": results.id, "leaderboard": leaderboard(results).to_dict("records")})
+        show_json({"id": results.id, "leaderboard": records(leaderboard(results))})
         return
     if form == "html":
         from hopular.paper.footprint import kept_footprint
@@ -107,8 +113,8 @@ def compare(
     if json:
         show_json(
             {
-                "leaders": changes.leaders.to_dict("records"),
-                "scores": changes.scores.to_dict("records"),
+                "leaders": records(changes.leaders),
+                "scores": records(changes.scores),
                 "new_datasets": changes.new_datasets,
                 "gone_datasets": changes.gone_datasets,
                 "changed_datasets": changes.changed_datasets,
@@ -175,7 +181,7 @@ def paper(
     measured = measure_paper(on_case=announce) if footprint else kept_footprint()
     tables = paper_tables(results, read_published(published), measured)
     if json:
-        show_json({table.name: table.frame.to_dict("records") for table in tables})
+        show_json({table.name: records(table.frame) for table in tables})
         return
     for table in tables:
         say(f"\n{table.title} ({table.source})", style="bold")
@@ -183,6 +189,14 @@ def paper(
         show_table([str(name) for name in table.frame.columns], rows)
         for note in table.notes:
             say(note, style="dim")
+
+
+def records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """The rows of a table for JSON, which knows neither NaN nor infinity: both are null."""
+    return [
+        {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()}
+        for row in table.to_dict("records")
+    ]
 
 
 def _cell(value: object) -> str:

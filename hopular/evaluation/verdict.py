@@ -9,9 +9,16 @@ import pandas as pd
 
 from hopular.evaluation.compare import leaders, noise_of_difference, primary_summary
 from hopular.evaluation.metrics import PRIMARY, get_metric
-from hopular.evaluation.ranks import rank_table, summary
+from hopular.evaluation.ranks import rank_results, rank_table, summary
 from hopular.evaluation.results import DatasetFacts, Results, Unit
-from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units, units_run
+from hopular.evaluation.scores import (
+    directions,
+    failed_units,
+    leaderboard_matrix,
+    missing_units,
+    units_run,
+    without_doubtful,
+)
 from hopular.evaluation.significance import full_methods, wilcoxon_holm
 from hopular.methods import methods
 
@@ -31,7 +38,7 @@ def headline(results: Results) -> str:
         return _join(["No method has finished on any dataset, so there is nothing to compare.", _failures(results)])
     if len(scored) == 1:
         return _join([_each(results)[str(scored.index[0])], _failures(results)])
-    return _join([_on_many(results, matrix), _failures(results)])
+    return _join([_on_many(results, matrix), _without_doubtful(results), _failures(results)])
 
 
 def per_dataset(results: Results) -> dict[str, str]:
@@ -119,6 +126,25 @@ def _on_many(results: Results, matrix: pd.DataFrame) -> str:
     if adjusted < ALPHA:
         return f"{lead} is behind it by more than noise ({figures})."
     return f"{lead} is within noise of it ({figures})."
+
+
+def _without_doubtful(results: Results) -> str:
+    """A sentence if others lead without the datasets that have serious audit findings."""
+    count = sum(facts.is_doubtful for facts in results.datasets)
+    best = _best(without_doubtful(results)) if count else []
+    if not best or best == _best(results):
+        return ""
+    what = "the dataset that has" if count == 1 else f"the {count} datasets that have"
+    return (
+        f"Without {what} serious findings, {_list(map(title, best))} {'leads' if len(best) == 1 else 'share the lead'}."
+    )
+
+
+def _best(results: Results) -> list[str]:
+    """The methods of the best mean rank among those with a rank on every dataset."""
+    ranks = rank_results(results)
+    means = ranks[full_methods(ranks)].mean(axis=0)
+    return sorted(str(method) for method in means.index[means - means.min() < 1e-9])
 
 
 def _rival(leader: str, order: list[str]) -> str:

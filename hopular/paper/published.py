@@ -20,7 +20,7 @@ class PaperTable:
     """A table of the paper with our figures beside it.
 
     Beside the columns that say what a row is about it has `paper`, `ours` (NaN where not run), `difference` (ours
-    minus paper) and `is_more_than_noise`.
+    minus paper) and, where differences can be judged, `is_more_than_noise`.
     """
 
     name: str

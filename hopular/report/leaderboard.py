@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -42,6 +43,13 @@ class Column:
     write: Callable[[Any], str] = str
     better: Literal["low", "high"] | None = None  # None for words
     note: str = ""
+    bounds: tuple[str, str] | None = None  # columns of its interval, which is written behind it
+
+    def text(self, row: Mapping[Hashable, Any]) -> str:
+        """A row's value in this column."""
+        written = self.write(row[self.name])
+        low, high = (row[name] for name in self.bounds) if self.bounds else (math.nan, math.nan)
+        return f"{written} ({low:.3g}–{high:.3g})" if math.isfinite(low) and math.isfinite(high) else written
 
 
 COLUMNS = (
@@ -49,8 +57,15 @@ COLUMNS = (
     Column("title", "Method"),
     Column("group", "Group"),
     Column("mean_rank", "Mean rank", words.number, "low", "over datasets; 1 is best, ties share their average place"),
-    Column("median_rank", "Median rank", words.number, "low"),
+    Column(
+        *("median_rank", "Median rank", words.number, "low", "over datasets, with its 95 % interval"),
+        bounds=("median_low", "median_high"),
+    ),
     Column("sound_rank", "Without doubtful", words.number, "low", "mean rank without datasets with serious findings"),
+    Column(
+        *("sound_median", "Median without doubtful", words.number, "low"),
+        "median rank without datasets with serious findings",
+    ),
     Column("relative", "Relative score", words.number, "high", "per dataset 1 for the best method and 0 for the worst"),
     Column("wins", "Wins", words.whole, "high", "datasets on which no method was better"),
     Column("datasets", "Datasets", words.whole, "high", "on which it has a rank"),
@@ -60,22 +75,22 @@ COLUMNS = (
 )
 
 
-ROOMY, LUXURY = 110, ("group", "median_rank", "datasets", "relative")
+ROOMY, LUXURY = 110, ("group", "median_rank", "sound_median", "datasets", "relative")
 
 
 def leaderboard(results: Results) -> pd.DataFrame:
     """All methods, the best mean rank first; behind them, without a `place`, those that were not run on every dataset.
 
     A mean over fewer datasets is another figure, and may be good because they were the easy ones. `rank_low` and
-    `rank_high` bound a 95 % interval of the mean rank; `sound_rank` is the mean rank without datasets that have serious
-    audit findings, `sound_place` the place by it.
+    `rank_high` bound a 95 % interval of the mean rank, `median_low` and `median_high` of the median; `sound_rank` and
+    `sound_median` are without datasets that have serious audit findings, `sound_place` is the place by the mean.
     """
     table = rank_results(results)
     ranks = summary(table)
     is_full = ranks.index.isin(full_methods(table))
     ranks = pd.concat([ranks[is_full], ranks[~is_full]])
     has_place = ranks.index.isin(full_methods(table))
-    sound = summary(rank_results(sound_only(results)))["mean"].reindex(ranks.index)
+    sound = summary(rank_results(sound_only(results)), rounds=1).reindex(ranks.index)
     relative = relative_scores(leaderboard_matrix(results), directions(results), missing_units(results))
     cost = cost_table(results).reindex(ranks.index)
     failed = pd.Series([unit.method for unit in failed_units(results)], dtype=object).value_counts()
@@ -88,8 +103,11 @@ def leaderboard(results: Results) -> pd.DataFrame:
             "median_rank": ranks["median"],
             "rank_low": ranks["low"],
             "rank_high": ranks["high"],
-            "sound_rank": sound,
-            "sound_place": sound.where(has_place).rank(method="min"),
+            "median_low": ranks["median_low"],
+            "median_high": ranks["median_high"],
+            "sound_rank": sound["mean"],
+            "sound_median": sound["median"],
+            "sound_place": sound["mean"].where(has_place).rank(method="min"),
             "relative": relative.reindex(ranks.index),
             "wins": ranks["wins"],
             "datasets": ranks["count"],
@@ -114,7 +132,7 @@ def shown_columns(board: pd.DataFrame) -> list[Column]:
     if not board["failed"].any():
         idle.add("failed")
     if board["sound_rank"].equals(board["mean_rank"]):
-        idle.add("sound_rank")
+        idle |= {"sound_rank", "sound_median"}
     if board["datasets"].nunique() == 1:
         idle.add("datasets")
     return [column for column in COLUMNS if column.name not in idle]
@@ -165,7 +183,7 @@ def escape_latex(words: str) -> str:
 
 
 def _cells(board: pd.DataFrame, columns: list[Column]) -> list[list[str]]:
-    return [[column.write(row[column.name]) for column in columns] for row in board.to_dict("records")]
+    return [[column.text(row) for column in columns] for row in board.to_dict("records")]
 
 
 def _plain_markdown(cell: str) -> str:

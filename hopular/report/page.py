@@ -22,7 +22,7 @@ from hopular.report import words
 from hopular.report.datasets import dataset_sections
 from hopular.report.leaderboard import OURS, leaderboard, shown_columns, to_csv, to_latex, to_markdown
 from hopular.report.published import paper_views
-from hopular.report.statistics import cost_plots, pair_table, rank_marks, significance
+from hopular.report.statistics import cost_plots, leader_chances, pair_table, rank_marks, significance
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -84,6 +84,7 @@ def render(
         changes=_changes(changes) if changes else None,
         significance=significance(results),
         pairs=pair_table(results, list(board["method"])),
+        chances=leader_chances(results, board),
         costs=cost_plots(results),
         groups=list(dict.fromkeys(board["group"])),
         sections=sections,

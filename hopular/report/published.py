@@ -19,6 +19,7 @@ HEADINGS = {
     "title": "Method",
     "paper_error": "Paper's std. error",
     "ours_error": "Our std. error",
+    "ours_sound": "Ours without doubtful",
     "ours_continuous": "Ours, continuous",
     "ours_categorical": "Ours, categorical",
     "is_more_than_noise": "More than noise",

@@ -15,9 +15,11 @@ from hopular.evaluation.ranks import rank_results
 from hopular.evaluation.results import Results
 from hopular.evaluation.scores import directions, leaderboard_matrix, missing_units
 from hopular.evaluation.significance import (
+    bayesian_signed_rank,
     cliques,
     complete,
     critical_difference,
+    differences,
     friedman,
     full_methods,
     pairwise,
@@ -29,6 +31,7 @@ from hopular.report.leaderboard import group_of
 from hopular.report.svg import Scale, span
 
 ALPHA = 0.05
+ROPE = 0.01  # difference that does not matter in practice: of accuracy, or as a share of a loss
 Found = TypeVar("Found")
 
 
@@ -61,6 +64,16 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Chance:
+    """How probable it is that the leader is better than another method in practice, about the same, or worse."""
+
+    title: str
+    better: float
+    same: float
+    worse: float
+
+
+@dataclass(frozen=True)
 class PairTable:
     """All methods against all, best first; None on the diagonal."""
 
@@ -88,6 +101,8 @@ def significance(results: Results) -> Significance:
         f"Over {words.plural(test.n_datasets, 'dataset')}, the {test.n_methods} methods {verdict} "
         f"(Friedman's χ² = {test.statistic:.2f}; {_chance(test.f_p_value)} by the F of Iman and Davenport)."
     ]
+    if test.f_p_value >= ALPHA:
+        sentences.append("So gaps between the bars of the diagram are no evidence that methods differ.")
     if test.left_out:
         names = ", ".join(title_of(name) for name in test.left_out)
         sentences.append(f"Left out, because they were not run on every dataset: {names}.")
@@ -117,6 +132,28 @@ def pair_table(results: Results, order: list[str]) -> PairTable | None:
     )
     rows = tuple(tuple(counts.get((a, b)) for b in order) for a in order)
     return PairTable(tuple(title_of(name) for name in order), rows, note)
+
+
+def leader_chances(results: Results, board: pd.DataFrame) -> tuple[str, list[Chance]]:
+    """The leader's title, and the Bayesian signed-rank test of it against each other method with a place.
+
+    There are none if the lead is shared, or if there are fewer than two datasets.
+    """
+    placed = board[board["place"].notna()]
+    best = placed.loc[placed["place"] == 1, "method"].tolist()
+    matrix, higher, missing = leaderboard_matrix(results), directions(results), missing_units(results)
+    if len(best) != 1 or len(matrix.dropna(how="all")) < 2:
+        return "", []
+    leader, names = best[0], placed["method"].tolist()
+    found = {}
+    for a, b, gain in differences(matrix[names], higher, missing[names]):
+        if leader in (a, b):
+            found[b if a == leader else a] = bayesian_signed_rank(gain if a == leader else -gain, ROPE)
+    return title_of(leader), [
+        Chance(title_of(name), found[name].a_better, found[name].equivalent, found[name].b_better)
+        for name in names
+        if name != leader
+    ]
 
 
 def cost_plots(results: Results) -> list[Markup]:

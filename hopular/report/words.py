@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 UNKNOWN = "–"
 # Up to how many seconds to use which unit, and its size.
@@ -67,6 +69,15 @@ def place(value: float) -> str:
 def difference(value: float) -> str:
     """A difference of scores, with its sign."""
     return f"{'−' if value < 0 else '+'}{score(abs(value))}" if math.isfinite(value) else UNKNOWN
+
+
+def setting(value: Any) -> str:
+    """A setting of a benchmark: the items of a list, what a name stands for in a table of names."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={setting(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(setting(one) for one in value)
+    return str(value)
 
 
 def plural(count: int, noun: str) -> str:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from hopular.evaluation.ranks import interval, rank_results, rank_table, summary
+from hopular.evaluation.ranks import interval, median, rank_results, rank_table, summary
 from tests.evaluation.benchmarks import make_results
 
 
@@ -69,6 +69,22 @@ def test_summary_by_hand():
     assert table["wins"].tolist() == [3, 2, 0]
     assert (table["count"] == 4).all()
     assert ((table["low"] <= table["mean"]) & (table["mean"] <= table["high"])).all()
+
+
+def test_the_median_is_numpys():
+    values = np.random.default_rng(0).random((50, 7, 3))
+    values[values < 0.3] = np.nan
+    values[:, 1] = 0.5
+    np.testing.assert_array_equal(median(values, 1), np.nanmedian(values, axis=1))
+    assert np.isnan(median(np.full((2, 3, 1), np.nan), 1)).all()
+
+
+def test_the_interval_of_the_median_agrees_with_scipy():
+    ranks = pd.DataFrame({"x": np.random.default_rng(2).integers(1, 9, size=40).astype(float)})
+    row = summary(ranks).loc["x"]
+    expected = stats.bootstrap((ranks["x"],), np.median, method="percentile", n_resamples=5000, rng=0)
+    low, high = expected.confidence_interval
+    assert (row["median_low"], row["median_high"]) == pytest.approx((low, high), abs=0.5)
 
 
 def test_the_interval_is_that_of_a_mean():

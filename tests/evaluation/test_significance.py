@@ -99,17 +99,24 @@ def test_friedman_agrees_with_scipy(digits: int):
     assert found.p_value == pytest.approx(expected.pvalue, abs=1e-9)
 
 
-def test_nemenyi_agrees_with_scikit_posthocs_and_the_critical_difference():
+def test_nemenyi_agrees_with_scikit_posthocs_and_with_scipy():
     matrix, higher = random_matrix(15, 5)
     ranks = rank_table(matrix, higher)
     p_values = nemenyi(ranks)
-    expected = scikit_posthocs.posthoc_nemenyi_friedman(matrix)
-    np.testing.assert_allclose(p_values, expected, atol=1e-9)
+    np.testing.assert_allclose(p_values, scikit_posthocs.posthoc_nemenyi_friedman(matrix), atol=1e-9)
     assert list(p_values.index) == list(matrix.columns)
-    mean, limit = ranks.mean(), critical_difference(5, 15, alpha=0.3)
-    for a in matrix:
-        for b in matrix:
-            assert (abs(mean[a] - mean[b]) > limit) == (p_values.loc[a, b] < 0.3)
+    mean, error = stats.rankdata(-matrix.to_numpy(), axis=1).mean(axis=0), math.sqrt(5 * 6 / (6 * 15))
+    gaps = np.abs(mean[:, None] - mean) / error * math.sqrt(2)
+    expected = stats.studentized_range.sf(gaps, 5, np.inf)
+    is_pair = ~np.eye(5, dtype=bool)
+    np.testing.assert_allclose(p_values.to_numpy()[is_pair], expected[is_pair], atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_a_critical_difference_has_the_p_value_alpha(alpha: float):
+    difference = critical_difference(5, 15, alpha)
+    p_value = stats.studentized_range.sf(difference * math.sqrt(6 * 15 / (5 * 6)) * math.sqrt(2), 5, np.inf)
+    assert p_value == pytest.approx(alpha, abs=1e-9)
 
 
 def test_wilcoxon_agrees_with_scipy_and_holm_with_statsmodels():
@@ -203,15 +210,15 @@ def test_the_order_of_datasets_and_methods_changes_nothing(data: st.DataObject):
 
 def test_bayesian_test_of_clear_cases():
     a = np.linspace(0.7, 0.9, 20)
-    assert bayesian_signed_rank(a, a - 0.05, rope=0.01).a_better > 0.99
-    assert bayesian_signed_rank(a - 0.05, a, rope=0.01).b_better > 0.99
-    assert bayesian_signed_rank(a, a + 0.001, rope=0.01).equivalent > 0.99
+    assert bayesian_signed_rank(a - (a - 0.05), rope=0.01).a_better > 0.99
+    assert bayesian_signed_rank((a - 0.05) - a, rope=0.01).b_better > 0.99
+    assert bayesian_signed_rank(a - (a + 0.001), rope=0.01).equivalent > 0.99
 
 
 def test_bayesian_test_is_symmetric_and_adds_up():
     random = np.random.default_rng(0)
     a, b = random.random(15), random.random(15)
-    one, two = bayesian_signed_rank(a, b, rope=0.05), bayesian_signed_rank(b, a, rope=0.05)
+    one, two = bayesian_signed_rank(a - b, rope=0.05), bayesian_signed_rank(b - a, rope=0.05)
     assert one.a_better == pytest.approx(two.b_better, abs=0.02)
     assert one.a_better + one.equivalent + one.b_better == pytest.approx(1)
 
@@ -229,7 +236,7 @@ def test_bayesian_test_agrees_with_a_plain_simulation():
                 place = 0 if z[i] + z[j] > 2 * rope else 2 if z[i] + z[j] < -2 * rope else 1
                 shares[place] += w[i] * w[j]
         wins[shares.argmax()] += 1
-    found = bayesian_signed_rank(a, b, rope)
+    found = bayesian_signed_rank(a - b, rope)
     assert (found.a_better, found.equivalent, found.b_better) == pytest.approx(tuple(wins / 4000), abs=0.03)
 
 
@@ -259,9 +266,9 @@ def test_methods_that_were_not_run_everywhere_are_left_out_and_named():
         (lambda m, h: wilcoxon_holm(m.iloc[:1], h), "Wilcoxon's test needs at least 2 datasets, got 1"),
         (lambda m, h: critical_difference(1, 5), "The critical difference needs at least 2 methods"),
         (lambda m, h: critical_difference(3, 5, alpha=5), "alpha must be between 0 and 1, got 5; use 0.05"),
-        (lambda m, h: bayesian_signed_rank([1.0], [0.5], 0.01), "needs at least 2 datasets, got 1: add datasets"),
-        (lambda m, h: bayesian_signed_rank([1, np.nan], [0, 0], 0.01), "1 scores are not finite: leave out datasets"),
-        (lambda m, h: bayesian_signed_rank([1, 2], [0, 0], -1), "rope must be at least 0, got -1"),
+        (lambda m, h: bayesian_signed_rank([0.5], 0.01), "needs at least 2 datasets, got 1: add datasets"),
+        (lambda m, h: bayesian_signed_rank([1, np.nan], 0.01), "1 scores are not finite: leave out datasets"),
+        (lambda m, h: bayesian_signed_rank([1, 2], -1), "rope must be at least 0, got -1"),
     ],
 )
 def test_what_cannot_be_tested_says_why(call, message: str):

@@ -76,12 +76,20 @@ def test_ranks_without_doubtful_datasets(results: Results, board: pd.DataFrame) 
     sound = rank_results(results).drop(index="dataset-3").mean(axis=0)
     found = board.set_index("method")["sound_rank"]
     np.testing.assert_allclose(found, sound[found.index])
-    assert "sound_rank" in {column.name for column in shown_columns(board)}
+    medians = rank_results(results).drop(index="dataset-3").median(axis=0)
+    np.testing.assert_allclose(board.set_index("method")["sound_median"], medians[found.index])
+    assert {"sound_rank", "sound_median"} <= {column.name for column in shown_columns(board)}
+
+
+def test_the_median_rank_has_its_interval_behind_it(results: Results, board: pd.DataFrame) -> None:
+    row = summary(rank_results(results)).iloc[0]
+    expected = f"{row['median']:.2f} ({row['median_low']:.3g}–{row['median_high']:.3g})"
+    assert expected in to_markdown(board).splitlines()[2]
 
 
 def test_columns_that_say_nothing_are_not_shown() -> None:
     names = {column.name for column in shown_columns(leaderboard(make_results(3)))}
-    assert names.isdisjoint({"failed", "sound_rank", "datasets"})
+    assert names.isdisjoint({"failed", "sound_rank", "sound_median", "datasets"})
 
 
 def test_a_method_that_is_not_installed_keeps_its_name() -> None:

@@ -80,6 +80,7 @@ def test_everything_asked_for_is_on_the_page(results: Results, page: str) -> Non
         "Without doubtful",
         "critical difference",
         "Each method against each",
+        "The leader against each",
         "Accuracy against cost",
         "Best hyperparameters",
         "Learning curves",
@@ -142,6 +143,17 @@ def test_a_comparison_says_what_failed_and_what_cannot_be_judged() -> None:
     assert "Failed before, and no longer: Hopular on dataset-1." in text_of(
         render(before, changes=compare(after, before))
     )
+
+
+def test_a_diagram_without_a_difference_says_so() -> None:
+    warning = "no evidence that methods differ"
+    assert warning in text_of(render(make_results(3, ("svm", "mlp", "snn"))))
+    assert warning not in text_of(render(make_results(12)))
+
+
+def test_settings_are_written_out() -> None:
+    results = replace(make_results(1), settings={"limits": {"trials": 20, "seconds": 5.0}})
+    assert "trials=20, seconds=5.0" in text_of(render(results))
 
 
 def test_a_score_that_is_no_number_counts_as_failed() -> None:
@@ -236,10 +248,10 @@ def test_unusual_results_give_clear_pages(results: Results, said: str) -> None:
 
 def test_a_large_benchmark_is_small_and_fast(tmp_path: Path) -> None:
     results = large()
-    start = time.perf_counter()
+    start = time.process_time()
     path = write_report(results, tmp_path / "reports" / "large.html")
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     size = path.stat().st_size
     print(f"{seconds:.1f} s, {size / 1e6:.2f} MB")
     assert size <= 5_000_000
-    assert seconds < 60  # 10 s are asked for; machines that run tests are busy with others
+    assert seconds <= 10

@@ -51,6 +51,14 @@ def test_what_is_not_known_is_a_dash() -> None:
     assert words.difference(math.nan) == words.spread(math.nan, 0.5) == "–"
 
 
+def test_settings_say_what_their_names_stand_for() -> None:
+    limits = {"trials": 20, "seconds": None}
+    assert words.setting({"limits": limits, "methods": ["a", "b"]}) == "limits=trials=20, seconds=None, methods=a, b"
+    assert words.setting(limits) == "trials=20, seconds=None"
+    assert words.setting(["a", "b"]) == "a, b"
+    assert words.setting("paper") == "paper"
+
+
 def test_an_uncertainty_has_the_digits_of_its_score() -> None:
     assert words.spread(0.00451, 0.8123) == "0.0045"
     assert words.spread(12.3456, 1234.5) == "12.3"
