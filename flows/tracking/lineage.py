@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from hopular.redaction import without_secrets as without_secrets
 
 Kind = Literal["benchmark", "unit", "trial"]
 
@@ -19,10 +19,6 @@ PACKAGES = (
     *("hopular", "torch", "scikit-learn", "xgboost", "lightgbm", "catboost"),
     *("numpy", "pandas", "optuna", "mlflow", "prefect"),
 )
-ADDRESS = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://[^\s'\"<>]+")
-SECRET_NAME = re.compile(r"token|key|secret|pass|pwd|sig|auth|cred|session|ticket|code", re.IGNORECASE)
-SECRET_VALUE = re.compile(r"[A-Za-z0-9_\-+/=.%]{24,}")  # too long for a number or a word
-HIDDEN = "***"
 
 
 @dataclass(frozen=True)
@@ -57,21 +53,6 @@ class Lineage:
         if commit():
             yield "hopular.commit", commit()
             yield "mlflow.source.git.commit", commit().partition(" ")[0]
-
-
-def without_secrets(text: str) -> str:
-    """The text with users, passwords and tokens taken out of the addresses in it."""
-    return ADDRESS.sub(lambda found: _without_secrets(found.group()), text)
-
-
-def _without_secrets(address: str) -> str:
-    parts = urlsplit(address)
-    query = [
-        (name, HIDDEN if SECRET_NAME.search(name) or SECRET_VALUE.fullmatch(value) else value)
-        for name, value in parse_qsl(parts.query, keep_blank_values=True)
-    ]
-    host = parts.netloc.rpartition("@")[2]
-    return urlunsplit((parts.scheme, host, parts.path, urlencode(query, safe="*/:,"), ""))
 
 
 @cache

@@ -20,6 +20,7 @@ from hopular.data.splits import Split
 from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
 from hopular.evaluation.verdict import title
+from hopular.redaction import without_secrets
 from hopular.search.record import Record
 
 DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
@@ -159,7 +160,7 @@ def _facts(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
         categorical=kinds.count("categorical"),
         classes=len(dataset.classes),
         missing=float(dataset.X.isna().to_numpy().mean()),
-        source=dataset.source,
+        source=without_secrets(dataset.source),
         fingerprint=dataset.fingerprint,
         findings=tuple((finding.severity, finding.check, finding.sentence) for finding in findings),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from hopular.cli.screen import Json, say, show_json, show_mark, show_table, waiting
+from hopular.redaction import without_secrets
 
 if TYPE_CHECKING:
     from hopular.data import Dataset
@@ -89,9 +90,9 @@ def _show_one(name: str, target: str | None, json: bool) -> None:
     from hopular.data.audit import audit
 
     with waiting(is_quiet=json) as tell:
-        tell(f"reading {name}")
+        tell(f"reading {without_secrets(name)}")
         dataset = load(name, target=target)
-        tell(f"auditing {name}")
+        tell(f"auditing {dataset.name}")
         findings = audit(dataset)
     facts = _facts(dataset)
     if json:

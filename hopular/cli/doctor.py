@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Literal
 
 from hopular.cli.frame import FAILED
 from hopular.cli.screen import Json, say, show_json, show_mark, waiting
+from hopular.redaction import without_secrets
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 GIGABYTE = 1e9
+SHAPES = "use sqlite:////folder/file.db or postgresql+psycopg://user@host/name"  # of a database's URL
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,8 @@ def _examined(examine: Callable[[], Iterator[Diagnosis]]) -> list[Diagnosis]:
     try:
         return list(examine())
     except Exception as error:
-        return [Diagnosis("fail", examine.__name__, f"could not be looked at: {type(error).__name__}: {error}")]
+        why = without_secrets(f"{type(error).__name__}: {error}")
+        return [Diagnosis("fail", examine.__name__, f"could not be looked at: {why}")]
 
 
 def _verdict(found: list[Diagnosis]) -> str:
@@ -154,21 +157,30 @@ def databases() -> Iterator[Diagnosis]:
     if address is None:
         yield _database("tracking", tracking_store(), "MLFLOW_TRACKING_URI")
         return
-    trouble = problem(f"{address.rstrip('/')}/health")
+    shown = without_secrets(address)
+    trouble = problem(f"{shown.rstrip('/')}/health")
     remedy = "start that server, or unset MLFLOW_TRACKING_URI"
-    yield Diagnosis("fail" if trouble else "ok", "tracking", f"{address} {trouble}: {remedy}" if trouble else address)
+    yield Diagnosis("fail" if trouble else "ok", "tracking", f"{shown} {trouble}: {remedy}" if trouble else shown)
 
 
 def _database(name: str, url: str, variable: str) -> Diagnosis:
     """Whether a database answers; a file that is not there yet will be made."""
     import sqlalchemy as sa
 
-    parsed = sa.make_url(url)
-    shown, file = parsed.render_as_string(hide_password=True), parsed.database
+    try:
+        parsed = sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError):
+        return Diagnosis("fail", name, f"{variable} is not the URL of a database: {SHAPES}, or unset it")
+    if parsed.drivername in ("postgres", "postgresql") and name == "studies":
+        parsed = parsed.set(drivername="postgresql+psycopg")  # as the search does
+    shown, file = without_secrets(url), parsed.database
     is_file = parsed.get_backend_name() == "sqlite"
     if is_file and file and not Path(file).exists():
         return Diagnosis("ok", name, f"{file} (will be made)")
-    engine = sa.create_engine(parsed)
+    try:
+        engine = sa.create_engine(parsed)
+    except (sa.exc.ArgumentError, ImportError) as error:
+        return Diagnosis("fail", name, f"{shown} has no driver here ({error}): {SHAPES} in {variable}")
     try:
         with engine.connect() as connection:
             answer = connection.execute(sa.text("PRAGMA quick_check" if is_file else "SELECT 'ok'")).scalar()
@@ -195,8 +207,13 @@ def servers() -> Iterator[Diagnosis]:
         return
     yield Diagnosis("ok", "servers", "not running (start them with `hopular up`)")
     for service, port in (("prefect", 4200), ("mlflow", 5000)):
+        variable = f"HOPULAR_{service.upper()}_PORT"
+        value = os.environ.get(variable) or str(port)
+        if not value.isdecimal():
+            yield Diagnosis("fail", "servers", f"{variable} is {value!r}: use a number from 1 to 65535, or unset it")
+            continue
         try:
-            check_port(service, "127.0.0.1", int(os.environ.get(f"HOPULAR_{service.upper()}_PORT", port)))
+            check_port(service, "127.0.0.1", int(value))
         except ValueError as error:
             yield Diagnosis("warn", "servers", str(error))
 

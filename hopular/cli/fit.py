@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from hopular.cli.frame import INTERRUPTED
 from hopular.cli.screen import Json, Quiet, complain, say, show_json, show_mark, show_table, waiting
+from hopular.redaction import without_secrets
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def fit(
         raise ValueError(f"--minutes is {minutes:g}: use a number above 0")
     is_silent = quiet or json
     with waiting(is_silent) as tell:
-        tell(f"reading {file}")
+        tell(f"reading {without_secrets(file)}")
         from hopular.automl.fitted import check_target
         from hopular.automl.portfolio import choose_methods
 
@@ -155,7 +156,7 @@ def _file_rows(file: str, dataset: Dataset) -> Rows | None:
 
 def _command(file: str, target: str | None, minutes: float, output: Path | None, methods: str | None, seed: int) -> str:
     options = (("--target", target), ("--minutes", f"{minutes:g}"), ("--output", output), ("--methods", methods))
-    words = ["hopular", "fit", file, *(str(word) for name, value in options if value for word in (name, value))]
+    words = ["hopular", "fit", without_secrets(file), *(str(word) for name, value in options if value for word in (name, value))]
     return " ".join(_quoted(word) for word in [*words, *(["--seed", str(seed)] if seed else [])])
 
 

@@ -15,6 +15,7 @@ from cyclopts import App, CycloptsError
 
 from hopular import settings
 from hopular.cli.screen import complain
+from hopular.redaction import without_secrets
 
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
 PROJECT = Path(__file__).resolve().parents[2]
@@ -111,8 +112,6 @@ class PublicFormatter(logging.Formatter):
     """Takes passwords and tokens out of the addresses in a record, its traceback included."""
 
     def format(self, record: logging.LogRecord) -> str:
-        from flows.tracking.lineage import without_secrets
-
         return without_secrets(super().format(record))
 
 
@@ -134,12 +133,13 @@ def logging_to_file() -> Iterator[None]:
 
 
 def _keep_traceback(error: Exception, words: Sequence[str]) -> bool:
-    """Write the traceback to the log file; to the terminal if the file cannot be written."""
+    """Write the traceback to the log file; to the terminal if the file cannot be written and it is no mistake."""
     before = _size(log_file())
     logger.error("hopular %s", " ".join(words), exc_info=error)
     if _size(log_file()) != before:
         return True
-    traceback.print_exception(error)
+    if not is_mistake(error):
+        print(without_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     return False
 
 

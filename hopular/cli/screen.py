@@ -12,6 +12,8 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.markup import escape
 
+from hopular.redaction import without_secrets
+
 MARKS = {
     "ok": ("green", "✓"),
     "warn": ("yellow", "!"),
@@ -40,9 +42,9 @@ def say(text: str, style: str | None = None) -> None:
 
 
 def complain(text: str, style: str = "red") -> None:
-    """A message on standard error: the first word in colour."""
+    """A message on standard error, the first word in colour. Secrets of addresses are not shown, whoever wrote it."""
     word = {"red": "error", "yellow": "note"}[style]
-    console(stderr=True).print(f"[bold {style}]{word}:[/] {escape(text)}")
+    console(stderr=True).print(f"[bold {style}]{word}:[/] {escape(without_secrets(text))}")
 
 
 def show_json(value: Any) -> None:

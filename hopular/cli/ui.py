@@ -11,6 +11,7 @@ from cyclopts import Parameter
 
 from hopular.cli.frame import FAILED, INTERRUPTED
 from hopular.cli.screen import say, show_mark, waiting
+from hopular.redaction import without_secrets
 
 Port = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Of the MLflow server.")]
 Open = Annotated[bool, Parameter(name="--open", negative="", show_default=False, help="Open the browser.")]
@@ -39,7 +40,7 @@ def ui(*, port: Port = 5000, open_browser: Open = False) -> int:
 
 
 def _show(address: str, open_browser: bool) -> None:
-    show_mark("ok", "MLflow UI", address)
+    show_mark("ok", "MLflow UI", without_secrets(address))
     if open_browser:
         import webbrowser
 

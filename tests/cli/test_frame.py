@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 import warnings
 from pathlib import Path
 
@@ -35,6 +36,11 @@ def wrong_plan() -> None:
 @toy.command
 def bug() -> None:
     raise KeyError("unknown")
+
+
+@toy.command
+def leak() -> None:
+    raise KeyError("https://ann:hush@host/x?token=hush")
 
 
 @toy.command
@@ -96,6 +102,21 @@ def test_without_a_log_file_the_traceback_is_shown(runs: Path, capsys: pytest.Ca
     message = capsys.readouterr().err
     assert "Traceback" in message
     assert "Its traceback is above" in message
+
+
+def test_a_mistake_shows_no_traceback_even_without_a_log_file(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs.write_text("a file where the folder should be")
+    assert run(toy, ["mistake"]) == 2
+    assert capsys.readouterr().err == "error: protocol: folds is 1: use a whole number from 2 on\n"
+
+
+def test_secrets_of_an_unexpected_error_are_not_shown(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):  # with a log file, then without
+        assert run(toy, ["leak"]) == 1
+        assert "hush" not in capsys.readouterr().err
+        assert "hush" not in (log(runs) if runs.is_dir() else "")
+        shutil.rmtree(runs, ignore_errors=True)
+        runs.write_text("a file where the folder should be")
 
 
 def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,7 @@ from hopular.data.formats import SUFFIXES, is_data_file, read_table, stem
 from hopular.data.kinds import Array, convert, convert_target, missing_target
 from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
+from hopular.redaction import without_secrets
 
 VERSION = 1  # of the way from a file to a dataset; another one leaves older cache entries unused
 PARTS = {
@@ -55,9 +56,11 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
 def _locate(reference: str | Path) -> tuple[Path, str, str]:
     """The file on this machine, the name of its dataset, and where it comes from in words."""
     if isinstance(reference, str) and reference.lower().startswith(("http://", "https://")):
-        address = urlsplit(reference)
-        source = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()  # without a password
-        file = Path(unquote(address.path)).name
+        source = without_secrets(reference)
+        try:
+            file = Path(unquote(urlsplit(reference).path)).name
+        except ValueError as error:
+            raise DataError(f"{source} is no address: {error}") from error
         if not is_data_file(Path(file)):
             raise DataError(
                 f"{source} does not end in the name of a data file: it must have one of the suffixes "

@@ -1,0 +1,36 @@
+"""Redaction: text for files, logs and screens, without the passwords and tokens of the addresses in it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote_plus
+
+ADDRESS = re.compile(
+    r"""(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)
+    (?:(?:[^\s/?\#'"]|['"](?![,:}\])]))*@      # user and password, which may have quotes in them,
+    |[^\s/?\#@:'"]*:(?!\d*[/?\#])(?:[^\s@'"]|['"](?![,:}\])]))*@)?  # or slashes; a number before one is a port
+    (?P<place>[^\s'"<>?\#]*)
+    (?:\?(?P<query>[^\s'"<>\#]*))?
+    (?:\#[^\s'"<>]*)?""",
+    re.VERBOSE,
+)
+SECRET_NAME = re.compile(r"token|key|secret|pass|pwd|sig|auth|cred|session|ticket|code", re.IGNORECASE)
+SECRET_VALUE = re.compile(r"[A-Za-z0-9_\-+/=.%]{24,}")  # too long for a number or a word
+HIDDEN = "***"
+
+
+def without_secrets(text: str) -> str:
+    """The text with users, passwords, tokens and fragments taken out of the addresses in it."""
+    return ADDRESS.sub(_public, text)
+
+
+def _public(found: re.Match[str]) -> str:
+    address = found["scheme"] + found["place"]
+    return f"{address}?{'&'.join(map(_parameter, found['query'].split('&')))}" if found["query"] else address
+
+
+def _parameter(text: str) -> str:
+    name, equals, value = text.partition("=")
+    if SECRET_NAME.search(unquote_plus(name)) or SECRET_VALUE.fullmatch(unquote_plus(value if equals else name)):
+        return f"{name}={HIDDEN}" if equals else HIDDEN
+    return text
