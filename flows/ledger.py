@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+from flows.tracking.store import one_at_a_time
 from hopular import settings
 from hopular.data import DataError, load
+from hopular.data.download import UnreachableError
 from hopular.data.formats import is_data_file
 from hopular.data.sidecar import sidecar_of
 from hopular.data.sources.folder import files
@@ -23,7 +25,7 @@ ATTEMPTS = 3  # to benchmark a dataset with failures; then it counts as done
 class Entry:
     """A file or OpenML id as it was last seen."""
 
-    stamp: str  # size and time of the file and of its sidecar; the content is read only if they change
+    stamp: str  # size and time of the file and of its sidecar, and the target; it is read again only if they change
     fingerprint: str = ""  # of the dataset; of a file that cannot be used, of its bytes
     error: str = ""  # why it cannot be used
 
@@ -33,7 +35,7 @@ class Ledger:
     """Everything seen, and the attempts made: how often each dataset was benchmarked as wanted."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
-    attempts: dict[str, int] = field(default_factory=dict)  # by dataset and wish, ATTEMPTS if finished
+    attempts: dict[str, int] = field(default_factory=dict)  # by content and wish, ATTEMPTS if finished
 
     def is_done(self, reference: str, wanted: str) -> bool:
         return self.attempts.get(_wish(self.entries[reference], wanted), 0) >= ATTEMPTS
@@ -46,6 +48,13 @@ class Ledger:
             attempts[wish] = attempts.get(wish, 0) + 1 if reference in failed else ATTEMPTS
         return replace(self, attempts=attempts)
 
+    def merged(self, before: Ledger, after: Ledger) -> Ledger:
+        """This ledger with what a look changed from `before` to `after`; others may have looked elsewhere meanwhile."""
+        gone = before.entries.keys() - after.entries.keys()
+        kept = {name: entry for name, entry in self.entries.items() if name not in gone}
+        seen = {name: entry for name, entry in after.entries.items() if before.entries.get(name) != entry}
+        return replace(self, entries={**kept, **seen})
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -55,16 +64,22 @@ class Scan:
     usable: list[str]  # datasets that can be benchmarked, new or not
     refused: dict[str, str]  # bad files that were not known before in this state, and why
     known_bad: int  # bad files that were reported before
+    unreachable: dict[str, str] = field(default_factory=dict)  # of which nothing is known this time, and why
 
 
 def scan(folder: Path | None, openml: Iterable[int], ledger: Ledger, target: str | None = None) -> Scan:
     """Look at every file and id; only what has changed since the last look is read."""
     references = [str(path) for path in _files(folder)] + [f"openml:{number}" for number in openml]
-    entries, usable, refused, known_bad = {}, [], {}, 0
+    entries = {name: entry for name, entry in ledger.entries.items() if Path(name).parent != folder}
+    usable, refused, known_bad, unreachable = [], {}, 0, {}
     for reference in references:
-        stamp, old = _stamp(reference), ledger.entries.get(reference)
+        stamp, old = _stamp(reference, target), ledger.entries.get(reference)
         is_known = old is not None and old.stamp == stamp
-        entry = old if is_known and old is not None else _look(reference, stamp, target)
+        try:
+            entry = old if is_known and old is not None else _look(reference, stamp, target)
+        except UnreachableError as error:
+            unreachable[reference] = str(error)
+            continue
         entries[reference] = entry
         if not entry.error:
             usable.append(reference)
@@ -72,7 +87,7 @@ def scan(folder: Path | None, openml: Iterable[int], ledger: Ledger, target: str
             known_bad += 1
         else:
             refused[reference] = entry.error
-    return Scan(replace(ledger, entries=entries), usable, refused, known_bad)
+    return Scan(replace(ledger, entries=entries), usable, refused, known_bad, unreachable)
 
 
 def _files(folder: Path | None) -> list[Path]:
@@ -84,7 +99,7 @@ def _files(folder: Path | None) -> list[Path]:
     return files(folder) if any(is_data_file(path) for path in folder.iterdir()) else []
 
 
-def _stamp(reference: str) -> str:
+def _stamp(reference: str, target: str | None) -> str:
     if reference.startswith("openml:"):
         return reference
     parts = []
@@ -94,13 +109,15 @@ def _stamp(reference: str) -> str:
             parts.append(f"{found.st_size} {found.st_mtime_ns}")
         except FileNotFoundError:
             parts.append("none")
-    return ", ".join(parts)
+    return ", ".join([*parts, f"target {target}"])
 
 
 def _look(reference: str, stamp: str, target: str | None) -> Entry:
     try:
         dataset = load(reference, target=None if reference.startswith("openml:") else target)
         return Entry(stamp, dataset.fingerprint)
+    except UnreachableError:
+        raise
     except (DataError, OSError) as error:
         return Entry(stamp, _content(reference), " ".join(str(error).split()))
 
@@ -146,3 +163,9 @@ def write_ledger(ledger: Ledger) -> None:
     part = file.with_name(f".{file.name}-{os.getpid()}")
     part.write_text(json.dumps({"format": FORMAT, **asdict(ledger)}, indent=1), encoding="utf-8")
     os.replace(part, file)
+
+
+def update_ledger(change: Callable[[Ledger], Ledger]) -> None:
+    """Change the ledger as it is now, one process at a time."""
+    with one_at_a_time("ledger"):
+        write_ledger(change(read_ledger()))

@@ -10,8 +10,10 @@ import pandas as pd
 import pytest
 from prefect.client.orchestration import get_client
 
+from flows import new_datasets
 from flows.benchmark import BenchmarkError, hopular_benchmark
-from flows.new_datasets import hopular_new_datasets
+from flows.ledger import ATTEMPTS, read_ledger
+from flows.new_datasets import BAD, NEW, hopular_new_datasets
 from flows.plan import Plan
 from flows.progress import watch
 from flows.tracking.champion import champion
@@ -193,7 +195,11 @@ def test_dask_gives_the_same_scores(runs, first):
     assert scores[columns].values.tolist() == expected[columns].values.tolist()
 
 
-def test_new_datasets_are_benchmarked_once(runs, tmp_path):
+def test_new_datasets_are_benchmarked_once(runs, tmp_path, monkeypatch):
+    events = []
+    monkeypatch.setattr(
+        new_datasets, "emit_event", lambda name, resource, payload: events.append((name, Path(payload["dataset"]).name))
+    )
     for name in ("one", "two"):
         (tmp_path / f"{name}.csv").write_text(TABLE.replace("0,", f"{len(name)}0,"))
     (tmp_path / "bad.csv").write_text("only\n")
@@ -205,11 +211,14 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path):
     first = look()
     assert [Path(name).stem for name in first["new"]] == ["one", "two"]
     assert [Path(name).name for name in first["refused"]] == ["bad.csv"]
+    assert sorted(events) == [(NEW, "one.csv"), (NEW, "two.csv"), (BAD, "bad.csv")]
     second = look()
+    assert len(events) == 3
     assert (second["new"], second["refused"]) == ([], {})
     (tmp_path / "two.csv").write_text(TABLE + "3,u,yes\n")
     third = look()
     assert [Path(name).stem for name in third["new"]] == ["two"]
+    assert events[3:] == [(NEW, "two.csv")]
     page = Path(third["all"]["report"])
     results = Results.load(page.parent)
     assert {facts.name: facts.rows for facts in results.datasets} == {"one": 60, "two": 61}
@@ -220,3 +229,21 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path):
 def test_a_benchmark_of_nothing_says_why(runs):
     with pytest.raises(BenchmarkError, match="none of the methods majority is for regression, which 'diabetes' is"):
         run(datasets=["diabetes"], methods=["majority"])
+
+
+def test_a_unit_whose_run_was_deleted_is_done_again(runs):
+    client = open_store()
+    first = load_results(client, run(datasets=["iris"], methods=["majority"]).benchmark).units[0].run_id
+    client.delete_run(first)
+    again = run(datasets=["iris"], methods=["majority"])
+    assert (again.units, again.reused, again.failed) == (1, 0, {})
+    [unit] = load_results(client, again.benchmark).units
+    assert unit.run_id != first
+    assert client.get_run(unit.run_id).info.status == "FINISHED"
+
+
+def test_if_nothing_comes_of_new_datasets_that_was_an_attempt(runs, tmp_path):
+    (tmp_path / "sad.csv").write_text(TABLE)
+    with pytest.raises(BenchmarkError, match="none of the methods mean is for classification"):
+        hopular_new_datasets(str(tmp_path), [], Plan(budget="smoke", methods=["mean"], target="y"))
+    assert [count for count in read_ledger().attempts.values() if count < ATTEMPTS] == [1]

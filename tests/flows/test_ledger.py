@@ -7,8 +7,9 @@ import os
 import pytest
 
 from flows import ledger as module
-from flows.ledger import ATTEMPTS, Ledger, read_ledger, scan, write_ledger
+from flows.ledger import ATTEMPTS, Entry, Ledger, read_ledger, scan, update_ledger, write_ledger
 from hopular.data import DataError
+from hopular.data.download import UnreachableError
 
 GOOD = "a,b,y\n" + "".join(f"{i},{i % 3},{'yes' if i % 2 else 'no'}\n" for i in range(40))
 
@@ -71,6 +72,45 @@ def test_a_bad_file_is_reported_once_per_content_and_skipped(folder):
     assert (touched.refused, touched.known_bad) == ({}, 1)
     (folder / "bad.csv").write_text("a,y\n")
     assert len(scan(folder, [], second.ledger, "y").refused) == 1
+
+
+def test_an_unreachable_id_is_not_bad_and_is_tried_the_next_time(monkeypatch):
+    answers = [UnreachableError("OpenML cannot be reached"), DataError("OpenML answered 404"), AssertionError()]
+
+    def answer(*_, **__):
+        raise answers.pop(0)
+
+    monkeypatch.setattr(module, "load", answer)
+    first = scan(None, [31], Ledger())
+    assert first.unreachable == {"openml:31": "OpenML cannot be reached"}
+    assert (first.usable, first.refused, first.known_bad, first.ledger) == ([], {}, 0, Ledger())
+    second = scan(None, [31], first.ledger)
+    assert second.refused == {"openml:31": "OpenML answered 404"}
+    assert scan(None, [31], second.ledger).known_bad == 1
+
+
+def test_a_corrected_target_makes_a_file_good(folder):
+    (folder / "one.csv").write_text(GOOD)
+    wrong = scan(folder, [], Ledger(), "z")
+    assert len(wrong.refused) == 1
+    right = scan(folder, [], wrong.ledger, "y")
+    assert right.usable == [str(folder / "one.csv")]
+
+
+def test_what_was_seen_elsewhere_is_kept_and_what_is_gone_is_not(folder):
+    others = {"/elsewhere/a.csv": Entry("stamp"), "openml:31": Entry("stamp")}
+    gone = {str(folder / "gone.csv"): Entry("stamp")}
+    assert scan(folder, [], Ledger({**others, **gone})).ledger.entries == others
+
+
+def test_two_looks_at_once_both_count(folder):
+    before = Ledger({"gone": Entry("1"), "same": Entry("1"), "mine": Entry("1")})
+    after = Ledger({"same": Entry("1"), "mine": Entry("2"), "new": Entry("1")})
+    now = Ledger({**before.entries, "same": Entry("3"), "theirs": Entry("1")}, {"wish": 1})
+    write_ledger(now)
+    update_ledger(lambda latest: latest.merged(before, after))
+    entries = {"same": Entry("3"), "mine": Entry("2"), "theirs": Entry("1"), "new": Entry("1")}
+    assert read_ledger() == Ledger(entries, {"wish": 1})
 
 
 def test_failures_get_a_few_more_chances(folder):
