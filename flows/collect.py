@@ -91,6 +91,8 @@ def _unit(course: Course) -> Unit:
 
 def provenance(plan: Plan) -> dict[str, str]:
     """Versions, commit, hardware and seed."""
+    from flows.runners import device_of  # Prefect, which `command_of` does without
+
     return {
         "versions": versions(),
         "commit": commit() or "not in a git checkout",
@@ -98,7 +100,7 @@ def provenance(plan: Plan) -> dict[str, str]:
         f"{psutil.virtual_memory().total / 2**30:.0f} GB",
         "seed": str(plan.seed),
         "runner": plan.runner,
-        "device": plan.device,
+        "device": device_of(plan),
     }
 
 

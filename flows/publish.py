@@ -12,6 +12,7 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
+import hopular.report
 from flows.retries import RETRY
 from flows.tracking.champion import Candidate, promote
 from flows.tracking.lineage import Lineage
@@ -25,7 +26,9 @@ from hopular.evaluation.verdict import headline
 from hopular.paper.footprint import kept_footprint
 from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
 from hopular.report.page import write_report
+from hopular.report.statistics import cost_plots, significance
 
+STYLE = Path(hopular.report.__file__).parent / "page.css"
 LAST: dict[str, Any] = {"cache_policy": NO_CACHE, "timeout_seconds": 1800, **RETRY}
 
 
@@ -52,8 +55,9 @@ def report(
     page = write_report(results, folder / "report.html", changes=changes, footprint=_footprint())
     for name, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
         (folder / f"leaderboard.{name}").write_text(text, encoding="utf-8")
+    write_plots(results, folder / "plots")
     ranks = {f"rank_{row['method']}": row["mean_rank"] for row in table.to_dict("records")}
-    run_id = save_summary(open_store(), results, Lineage(results.id, flow_run=str(flow_run.id or "")), ranks, folder)
+    run_id = save_summary(open_store(), results, lineage_of(results), ranks, folder)
     key = "".join(letter if letter.isalnum() else "-" for letter in results.id.lower())
     create_table_artifact(table.to_dict("records"), key=f"leaderboard-{key}", description=ranked["headline"])
     lines = [f"# {results.id}", "", ranked["headline"], "", to_markdown(table), *_failures(results, failed)]
@@ -72,6 +76,34 @@ def report(
             **{f"{unit.method} on {unit.dataset} {unit.split}": unit.reason for unit in failed_units(results)},
         },
     }
+
+
+def lineage_of(results: Results) -> Lineage:
+    """Where a benchmark came from, as far as it is the same for all of its units."""
+    limits = ", ".join(f"{name} {value}" for name, value in results.settings.get("limits", {}).items())
+    budget = str(results.settings.get("budget", ""))
+    return Lineage(
+        results.id,
+        flow_run=str(flow_run.id or ""),
+        seed=results.settings.get("seed"),
+        budget=f"{budget} ({limits})" if limits else budget,
+        device=results.provenance.get("device", ""),
+    )
+
+
+def write_plots(results: Results, folder: Path) -> None:
+    """The report's plots as files of their own, with the style that they have on the page."""
+    drawn = {"ranks": significance(results).diagram}
+    drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(results), 1)}
+    style = f"<style><![CDATA[{STYLE.read_text(encoding='utf-8')}]]></style>"
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, plot in drawn.items():
+        if plot:
+            head, end, rest = str(plot).partition(">")
+            text = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + end + style + rest
+            (folder / f"{name}.svg").write_text(text, encoding="utf-8")
 
 
 def _footprint() -> pd.DataFrame | None:

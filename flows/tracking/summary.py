@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "hopular-benchmarks"
 BENCHMARK, CREATED = "hopular.benchmark", "hopular.created"
+SHORT = 12  # characters of a fingerprint
+MAX_TAG = 5000  # characters that every kind of store takes
 FOLDER = "results"  # of the artifacts, with what Results.save writes
 
 
@@ -47,21 +49,25 @@ def save_summary(
 
     `metrics` are those of the leaderboard, such as rank_catboost; `files` is a folder with the report and pictures.
     """
+    from mlflow.entities import RunTag
+
     experiment = find_or_make(client, EXPERIMENT)
-    with one_at_a_time("summaries"):
-        run = _find(client, experiment, results.id)
-        if run is None:
-            tags = {**replace(lineage, kind="benchmark").tags(), BENCHMARK: results.id, CREATED: results.created}
-            run = client.create_run(experiment, tags=tags, run_name=results.id)
-    run_id = str(run.info.run_id)
-    failed = sum(unit.state == "failed" for unit in results.units)
     tags = {
+        **replace(lineage, kind="benchmark").tags(),
+        BENCHMARK: results.id,
+        CREATED: results.created,
         "hopular.datasets": ", ".join(facts.name for facts in results.datasets),
+        "hopular.fingerprints": ", ".join(f"{facts.name} {facts.fingerprint[:SHORT]}" for facts in results.datasets),
         "hopular.methods": ", ".join(sorted({unit.method for unit in results.units})),
         "hopular.command": results.command,
     }
-    for name, value in tags.items():
-        client.set_tag(run_id, name, value)
+    with one_at_a_time("summaries"):
+        run = _find(client, experiment, results.id)
+        if run is None:
+            run = client.create_run(experiment, tags={BENCHMARK: results.id}, run_name=results.id)
+    run_id = str(run.info.run_id)
+    failed = sum(unit.state == "failed" for unit in results.units)
+    client.log_batch(run_id, tags=[RunTag(name, value[:MAX_TAG]) for name, value in tags.items()])
     counts = {"units": len(results.units), "units_failed": failed, "datasets": len(results.datasets)}
     log_scores(client, run_id, {**counts, **(metrics or {})})
     with tempfile.TemporaryDirectory() as folder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,17 @@ def test_one_run_per_benchmark_and_the_latest_first(client: Any, lineage: Lineag
     assert list_benchmarks(client)[0].datasets == "flowers"
     assert load_results(client).id == "late"
     assert load_results(client, "early").id == "early"
+
+
+def test_a_benchmark_that_is_done_again_is_of_now(client: Any, lineage: Lineage) -> None:
+    run_id = save_summary(client, results("again", "2030-01-01"), lineage)
+    save_summary(client, results("between", "2030-01-02"), lineage)
+    save_summary(client, results("again", "2030-01-03"), replace(lineage, flow_run="flow-2"))
+    tags = client.get_run(run_id).data.tags
+    assert (tags["hopular.flow_run"], tags["hopular.created"]) == ("flow-2", "2030-01-03")
+    assert (tags["hopular.seed"], tags["hopular.device"]) == ("3", "cpu")
+    assert tags["hopular.fingerprints"] == "flowers aaaaaaaaaaaa"
+    assert load_results(client).id == "again"
 
 
 def test_a_wrong_name_gets_the_nearest(client: Any, lineage: Lineage) -> None:
