@@ -31,13 +31,17 @@ MODELS: dict[tuple[str, Model], tuple[int, int]] = {
     ("npt", "smallest"): (8, 8),
     ("npt", "largest"): (16, 16),
 }
-TRAINING = 0.8 * 0.8  # share of a medium dataset's rows that a split leaves for training
+TESTED = 0.2  # share of a medium dataset's rows that a split tests on
+CLASSES = {"gesture": 5, "eye": 3}  # of the medium datasets with more than two
 FREE = 0.85  # share of the free memory that a case may take before it is ended
 ENOUGH = 10.0  # seconds of steps after which no further one is taken
 COLUMNS = (
     *("rows", "features", "classes", "method", "model", "batch", "device"),
     *("gib", "milliseconds", "milliseconds_error", "failure"),
 )
+
+
+KEYS = ["dataset", "method", "model", "batch", "device"]  # of a figure that is kept
 
 
 @dataclass(frozen=True)
@@ -107,31 +111,54 @@ def measure_paper(
     methods: Sequence[str] = ("hopular", "npt"),
     models: Sequence[Model] = ("smallest", "largest"),
     batches: Sequence[Batch] = ("single", "full"),
+    device: str = "auto",
     **options: Any,
 ) -> pd.DataFrame:
     """`measure` at the sizes of the paper's medium datasets (or of some), with a column `dataset`.
 
     Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds. Figures
-    are kept in `kept_file` as soon as they are there, and those kept there are not measured again.
+    are kept in `kept_file` as soon as they are there, and those kept there for this device are not measured again.
     """
-    medium = {name: entry for name, entry in entries().items() if entry.suite == "medium"}
-    names = list(medium if datasets is None else datasets)
-    unknown = [name for name in names if name not in medium]
+    from hopular.model.base import choose_device
+
+    device = str(choose_device(device))
+    sizes = training_sizes()
+    names = list(sizes if datasets is None else datasets)
+    unknown = [name for name in names if name not in sizes]
     if unknown:
-        raise ValueError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(medium)}")
-    kept = kept_footprint()
+        raise ValueError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(sizes)}")
+    kept = _kept()
     table = pd.DataFrame(columns=["dataset", *COLUMNS]) if kept is None else kept
     for name, method, model, batch in product(names, methods, models, batches):
-        keys = table[["dataset", "method", "model", "batch"]]
-        if (name, method, model, batch) in set(keys.itertuples(index=False, name=None)):
+        if (name, method, model, batch, device) in set(table[KEYS].itertuples(index=False, name=None)):
             continue
-        size, classes = medium[name].paper, 0 if medium[name].task == "regression" else 2
-        rows, features = round(TRAINING * size.rows), size.continuous + size.categorical
-        case = measure(rows, features, classes=classes, methods=[method], models=[model], batches=[batch], **options)
+        rows, features, classes = sizes[name]
+        case = measure(
+            *(rows, features),
+            classes=classes,
+            methods=[method],
+            models=[model],
+            batches=[batch],
+            device=device,
+            **options,
+        )
         case.insert(0, "dataset", name)
         table = case if table.empty else pd.concat([table, case], ignore_index=True)
         _keep(table)
-    return table[table["dataset"].isin(names)].reset_index(drop=True)
+    return table[table["dataset"].isin(names) & (table["device"] == device)].reset_index(drop=True)
+
+
+def training_sizes() -> dict[str, tuple[int, int, int]]:
+    """Training rows, features and classes (0 for regression) of the medium datasets, as the paper counts them."""
+    medium = [entry for entry in entries().values() if entry.suite == "medium"]
+    return {
+        entry.name: (
+            round((1 - TESTED) * (1 - entry.valid_share) * entry.paper.rows),
+            entry.paper.continuous + entry.paper.categorical,
+            0 if entry.task == "regression" else CLASSES.get(entry.name, 2),
+        )
+        for entry in medium
+    }
 
 
 def kept_file() -> Path:
@@ -140,13 +167,27 @@ def kept_file() -> Path:
 
 
 def kept_footprint() -> pd.DataFrame | None:
-    """What `measure_paper` found on this machine, None if it never ran; ValueError if the file is damaged."""
+    """What `measure_paper` found on the device that it measured last, None if it never ran.
+
+    ValueError if the file is damaged.
+    """
+    table = _kept()
+    if table is None or table.empty:
+        return None
+    return table[table["device"] == table["device"].iloc[-1]].reset_index(drop=True)
+
+
+def _kept() -> pd.DataFrame | None:
+    """The figures of all devices, without those of other sizes than a dataset has."""
     path = kept_file()
     if not path.exists():
         return None
     try:
         table = pd.read_csv(path, dtype={"gib": float, "milliseconds": float, "failure": str})
-        return table[["dataset", *COLUMNS]].fillna({"failure": ""})
+        table = table[["dataset", *COLUMNS]].fillna({"failure": ""})
+        sizes, found = training_sizes(), zip(table["rows"], table["features"], table["classes"], strict=True)
+        is_right = [sizes.get(name) == size for name, size in zip(table["dataset"], found, strict=True)]
+        return table[is_right].reset_index(drop=True)
     except (ValueError, KeyError) as error:
         raise ValueError(f"{path} is damaged: delete it and measure again ({error})") from error
 

@@ -173,8 +173,8 @@ def memory_comparison(footprint: pd.DataFrame | None = None) -> PaperTable:
         source="Table 'Memory footprint of Hopular and NPTs' (appendix)",
         frame=table,
         notes=(
-            "The paper's figures are of one A100; ours are what model, data and steps add on this device. Devices "
-            "differ, so no difference is judged.",
+            f"The paper's figures are of one A100; ours are what model, data and steps add on {_device(footprint)}. "
+            "Devices differ, so no difference is judged.",
             "Where the paper ran out of memory its figure is the 80 GiB of the device.",
         ),
     )
@@ -192,10 +192,17 @@ def time_comparison(footprint: pd.DataFrame | None = None) -> PaperTable:
         source="Table 'Step time of Hopular and NPTs' (appendix)",
         frame=_beside(table, measured, keys, "milliseconds"),
         notes=(
-            "The paper's figures are of one A100; ours of this device, with the largest model. Devices differ, so no "
-            "difference is judged.",
+            f"The paper's figures are of one A100; ours of {_device(footprint)}, with the largest model. Devices "
+            "differ, so no difference is judged.",
         ),
     )
+
+
+def _device(footprint: pd.DataFrame | None) -> str:
+    """The device that was measured."""
+    if footprint is None or "device" not in footprint.columns or footprint.empty:
+        return "this device"
+    return f"the {footprint['device'].iloc[0]} of this machine"
 
 
 def _beside(table: pd.DataFrame, measured: pd.DataFrame | None, keys: list[str], value: str) -> pd.DataFrame:

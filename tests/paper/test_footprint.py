@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.paper.footprint import MODELS, Case, kept_file, kept_footprint, measure, measure_paper, training_step
+from hopular.paper.footprint import (
+    MODELS,
+    Case,
+    kept_file,
+    kept_footprint,
+    measure,
+    measure_paper,
+    training_sizes,
+    training_step,
+)
+from hopular.paper.tables import memory_comparison, time_comparison
 from search_spaces import hopular, npt
 
 
@@ -17,6 +29,52 @@ def test_smallest_and_largest_are_the_ends_of_the_papers_grids():
     ):
         sizes = sorted({(setting[depth], setting[width]) for setting in grid})
         assert (MODELS[name, "smallest"], MODELS[name, "largest"]) == (sizes[0], sizes[-1])
+
+
+def test_sizes_are_those_of_the_datasets_splits():
+    sizes = training_sizes()
+    assert sizes["sulfur"][2] == 0
+    assert sizes["shrutime"] == (6400, 11, 2)
+    assert sizes["gesture"] == (round(0.7 * 9873), 31, 5)
+    assert sizes["eye"] == (round(0.7 * 10936), 22, 3)
+
+
+def made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Case]:
+    """Figures without training; the cases that were measured are noted in the list."""
+    monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path))
+    cases: list[Case] = []
+
+    def pretend(case: Case, *_: object) -> tuple[object, ...]:
+        cases.append(case)
+        about = (case.rows, case.features, case.classes, case.method, case.model, case.batch, case.device)
+        return (*about, 1.0, 2.0, 0.1, "")
+
+    monkeypatch.setattr("hopular.paper.footprint._in_new_process", pretend)
+    monkeypatch.setattr("hopular.model.base.choose_device", lambda name: "cpu" if name == "auto" else name)
+    return cases
+
+
+def test_each_device_has_figures_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cases = made_up(monkeypatch, tmp_path)
+    assert len(measure_paper(["eye"])) == len(cases) == 8
+    assert set(measure_paper(["eye"], device="cuda")["device"]) == {"cuda"}
+    assert len(cases) == 16
+    assert set(kept_footprint()["device"]) == {"cuda"}  # the one measured last
+    measure_paper(["eye"])
+    assert len(cases) == 16
+    tables = [memory_comparison(kept_footprint()), time_comparison(kept_footprint())]
+    assert [int(table.frame["ours"].notna().sum()) for table in tables] == [8, 4]
+    assert all("the cuda of this machine" in table.notes[0] for table in tables)
+
+
+def test_figures_of_another_size_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cases = made_up(monkeypatch, tmp_path)
+    measure_paper(["eye"])
+    text = kept_file().read_text()
+    kept_file().write_text(text.replace(f"{cases[0].rows},", "6999,"))
+    assert kept_footprint() is None
+    measure_paper(["eye"])
+    assert len(cases) == 16
 
 
 @pytest.mark.parametrize("method", ["hopular", "npt"])
