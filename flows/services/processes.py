@@ -31,6 +31,12 @@ def launch(name: str, command: Sequence[str], environment: Mapping[str, str], fo
     return Process(name, started.pid, psutil.Process(started.pid).create_time())
 
 
+def this_process() -> Process:
+    """The process that asks."""
+    own = psutil.Process()
+    return Process("up", own.pid, own.create_time())
+
+
 def find(process: Process | None) -> psutil.Process | None:
     """The running process, or None if it has ended or its number now belongs to another."""
     if process is None:

@@ -17,7 +17,7 @@ from flows.services.environment import service_environment, tracking_server, tra
 from flows.services.health import POOL, Check, check_mlflow, check_prefect, check_worker, worker_name
 from flows.services.http import ask, problem
 from flows.services.ports import check_port
-from flows.services.processes import find, launch
+from flows.services.processes import find, launch, this_process
 from flows.services.state import State, claim_state, log_file, read_state, state_file, write_state
 from flows.services.stop import is_running, stop
 from flows.tracking.lineage import without_secrets
@@ -44,8 +44,8 @@ def start(places: Places, say: Callable[[str], None]) -> State:
     """
     project = project_folder()
     old = read_state()
-    if old is not None and not is_running(old):
-        stop(old)  # what a crash left behind
+    if old is not None and is_left_behind(old):
+        stop(old)
     tracking = tracking_server()
     _check_places(places, tracking)
     state = new_state(places, tracking)
@@ -58,10 +58,17 @@ def start(places: Places, say: Callable[[str], None]) -> State:
         raise
 
 
+def is_left_behind(state: State) -> bool:
+    """Whether a crash left this record: nothing of it runs, nor does the command that was starting it."""
+    is_starting = not state.is_ready and find(state.starter) is not None
+    return not is_starting and not is_running(state)
+
+
 def new_state(places: Places, tracking: str | None) -> State:
     """The record of services to be started; it has the address of a tracking server without a password."""
     public = None if tracking is None else without_secrets(tracking)
-    return State(uuid4().hex[:8], places.host, places.prefect_port, places.mlflow_port, public)
+    mark, starter = uuid4().hex[:8], this_process()
+    return State(mark, places.host, places.prefect_port, places.mlflow_port, public, starter=starter)
 
 
 def project_folder() -> Path:

@@ -33,6 +33,7 @@ class State:
     tracking: str | None = None  # a tracking server of the user's, used instead of one of ours
     is_ready: bool = False
     processes: tuple[Process, ...] = ()
+    starter: Process | None = None  # the command that starts them
 
     @property
     def prefect_url(self) -> str:
@@ -78,6 +79,7 @@ def read_state() -> State | None:
     try:
         values = json.loads(text)
         values["processes"] = tuple(Process(**process) for process in values["processes"])
+        values["starter"] = Process(**values["starter"]) if values.get("starter") else None
         return State(**values)
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(

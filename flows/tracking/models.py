@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import os
+import platform
 import re
 import shutil
 import tempfile
@@ -13,6 +15,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
+
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from hopular.data.dataset import Task
 
 SCRIPT = Path(__file__).parents[1] / "pyfunc_model.py"
-MODEL, NO_MODEL = "hopular.model", "hopular.no_model"
+MODEL, NO_MODEL, MAKER = "hopular.model", "hopular.no_model", "hopular.maker"
 EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
 LIBRARIES = {  # that a method's saved model needs beside them
@@ -45,8 +49,8 @@ def log_model(
 ) -> str:
     """Keep the estimator that `hopular.methods.saved.save_model` wrote to `folder`; returns the id of the model.
 
-    `models:/<id>` loads it. The run's tag `hopular.model` has the id too; earlier models of the unit go,
-    unless they are registered.
+    `models:/<id>` loads it. The run's tag `hopular.model` has the id too; earlier models of the unit go, unless they
+    are registered or another process that works on the same unit has made them.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
@@ -56,7 +60,7 @@ def log_model(
         run.info.experiment_id,
         name=re.sub(r"[^A-Za-z0-9_-]+", "-", run.info.run_name),
         source_run_id=run_id,
-        tags={name: value for name, value in run.data.tags.items() if name.startswith("hopular.")},
+        tags={name: value for name, value in run.data.tags.items() if name.startswith("hopular.")} | {MAKER: _maker()},
         params={**run.data.params, "task": task},
         model_type=method,
     )
@@ -73,9 +77,19 @@ def log_model(
     client.set_tag(run_id, MODEL, model.model_id)
     registered = {found.source for found in client.search_model_versions(f"run_id = '{run_id}'")}
     for old in earlier:
-        if old.artifact_location not in registered:
+        if old.artifact_location not in registered and not _is_in_use(old.tags.get(MAKER, "")):
             client.delete_logged_model(old.model_id)
     return str(model.model_id)
+
+
+def _maker() -> str:
+    return f"{os.getpid()} {platform.node()}"
+
+
+def _is_in_use(maker: str) -> bool:
+    """Whether a model's maker may still want it: another process that is alive, as far as can be told from here."""
+    pid, _, node = maker.partition(" ")
+    return bool(node) and maker != _maker() and (node != platform.node() or psutil.pid_exists(int(pid)))
 
 
 def note_no_model(client: MlflowClient, run_id: str, reason: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 
 from flows.pyfunc_model import HopularModel
 from flows.tracking.lineage import Lineage
-from flows.tracking.models import log_model, note_no_model
+from flows.tracking.models import MAKER, log_model, note_no_model
 from flows.tracking.units import start_unit
 from hopular.data.dataset import Dataset
 from hopular.methods import Run, get_method
@@ -111,6 +112,21 @@ def test_logging_again_replaces_the_model_unless_it_is_registered(
     client.create_model_version("hopular-flowers", location, run_id=unit, model_id=second)
     third = log_model(client, unit, tmp_path / "saved", *arguments)
     assert {model.model_id for model in client.search_logged_models([experiment])} == {second, third}
+
+
+def test_a_model_that_another_process_has_just_made_stays(
+    client: Any, unit: str, flowers: Dataset, tmp_path: Path
+) -> None:
+    fit(flowers, tmp_path / "saved", n_estimators=5)
+    arguments: Any = ("xgboost", "classification", flowers.classes, flowers.X, {})
+    experiment = client.get_run(unit).info.experiment_id
+    dead = log_model(client, unit, tmp_path / "saved", *arguments)
+    client.set_logged_model_tags(dead, {MAKER: f"{2**22 + 1} {platform.node()}"})  # beyond the largest number
+    theirs = client.create_logged_model(
+        experiment, name="theirs", source_run_id=unit, tags={MAKER: f"{os.getppid()} {platform.node()}"}
+    ).model_id
+    mine = log_model(client, unit, tmp_path / "saved", *arguments)
+    assert {model.model_id for model in client.search_logged_models([experiment])} == {theirs, mine}
 
 
 def test_a_model_that_cannot_be_kept_leaves_nothing_behind(
