@@ -69,7 +69,7 @@ def test_openml_that_does_not_answer_is_unreachable(
     def refuse(**_: Any) -> None:
         raise error
 
-    monkeypatch.setattr(openml, "fetch_openml", refuse)
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", refuse)
     with pytest.raises(DataError) as caught:
         openml._fetch(31)
     assert isinstance(caught.value, UnreachableError) is is_worth_it

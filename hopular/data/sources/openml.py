@@ -7,7 +7,6 @@ from typing import Any
 from urllib.error import HTTPError, URLError
 
 import pandas as pd
-from sklearn.datasets import fetch_openml
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
@@ -49,6 +48,8 @@ def _build(number: int) -> Dataset:
 
 def _fetch(number: int) -> Any:
     """scikit-learn's answer, with an error that says what to do."""
+    from sklearn.datasets import fetch_openml  # takes a second, and most who import this module want a name checked
+
     folder = settings.cache_folder() / "openml"
     try:
         # The parser "pandas" is faster but fails on a nominal attribute of TRUE and FALSE.
