@@ -36,15 +36,18 @@ def _chunks(groups: int, rows: int, stored: int) -> Iterator[tuple[slice, slice]
 
 def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor:
     """softmax(beta key^T query) for one chunk; `own` is where its first row is stored, if own entries are left out."""
-    scores = torch.baddbmm(query.new_empty(()), query, key.mT, beta=0, alpha=beta)
+    scores = torch.bmm(query * beta, key.mT)
     if own is not None:
         scores.diagonal(own, dim1=1, dim2=2).fill_(-torch.inf)
     return _softmax(scores)
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension, in place; on short rows a few passes over the whole tensor."""
-    if scores.shape[-1] >= SHORT or scores.device.type != "cpu":
+    """Softmax over the last dimension, in place; in training a few passes over the whole tensor if rows are short.
+
+    A prediction takes torch's own, always: fewer calls for a single row, which comes out as it does in a batch.
+    """
+    if scores.shape[-1] >= SHORT or scores.device.type != "cpu" or scores.is_inference():
         return torch.softmax(scores, dim=-1, out=scores)
     low, high = torch.aminmax(scores)
     if not -SAFE < low <= high < SAFE:

@@ -20,9 +20,10 @@ from hopular.model.holdout import holdout
 from hopular.model.imputation import fill_missing
 from hopular.model.network import Architecture, Hopular, Memory
 from hopular.model.parameters import check_parameters
+from hopular.model.prediction import predict_target, read_weights
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.storage import load_model, save_model
-from hopular.model.training import HOPULAR, Hook, Procedure, Result, predict_target, read_weights, train
+from hopular.model.training import HOPULAR, Hook, Procedure, Result, train
 
 EvalSet = tuple[Any, Any]
 

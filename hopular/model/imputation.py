@@ -12,17 +12,19 @@ from torch import Tensor
 from hopular.model.encoding import Attribute, Encoding, is_date, is_duration, label
 from hopular.model.masking import target_mask
 from hopular.model.network import Hopular, Memory
+from hopular.model.prediction import chunk_rows
 
 
 def fill_missing(
-    frame: pd.DataFrame, rows: Tensor, encoding: Encoding, network: Hopular, memory: Memory, chunk: int = 1024
+    frame: pd.DataFrame, rows: Tensor, encoding: Encoding, network: Hopular, memory: Memory
 ) -> pd.DataFrame:
     """A copy of `frame` whose missing values are predicted: they are shown to the network as masked."""
     filled = frame.copy()
     missing = rows.isnan()
     masked = missing | target_mask(rows, encoding.target)
     with torch.inference_mode():
-        parts = [network(rows[i : i + chunk], masked[i : i + chunk], memory) for i in range(0, len(rows), chunk)]
+        chunks = zip(rows.split(chunk_rows(rows)), masked.split(chunk_rows(rows)), strict=True)
+        parts = [network(*chunk, memory) for chunk in chunks]
     predictions = [torch.cat(group) for group in zip(*parts, strict=True)]
     for place, attribute in enumerate(encoding.attributes):
         # A category never seen in training is encoded as missing, yet it is a value and stays.

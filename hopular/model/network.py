@@ -190,18 +190,29 @@ class SampleModule(HopfieldModule):
 class FeatureModule(HopfieldModule):
     """H_f (Eq. 9): the stored patterns are the embedded attributes of the original input, each row its own."""
 
-    def _project(self, linear: nn.Linear, x: Tensor) -> Tensor:
-        """(b, d, e) -> (M b, d, h). Unit c M + m is component c of network m: no copy is needed for that order."""
-        y = torch.addmm(linear.bias[:, None], linear.weight, x.flatten(0, 1).mT)
-        return y.view(-1, self.n_networks * x.shape[0], x.shape[1]).permute(1, 2, 0)
+    def stored_maps(self) -> list[nn.Linear]:
+        """The projections of the stored patterns: to keys, and to values unless these are the keys."""
+        return [self.key] if self.value is None else [self.key, self.value]
 
-    def forward(self, xi: Tensor, original: Tensor, dropout: DropoutPool | None) -> Tensor:
+    def forward(self, xi: Tensor, stored: tuple[Tensor, Tensor], dropout: DropoutPool | None) -> Tensor:
+        """xi (b, d, e), keys and values of its attributes -> (b, d, e)."""
         xi = self.norm(xi)
-        key = self._project(self.key, original)
-        value = key if self.value is None else self._project(self.value, original)
-        retrieved = associate(self._project(self.query, xi), key, value, self.beta, False, dropout)
+        (query,) = project_attributes([self.query], self.n_networks, xi)
+        retrieved = associate(query, *stored, self.beta, False, dropout)
         units = retrieved.permute(2, 0, 1).reshape(-1, xi.shape[0] * xi.shape[1])  # (h M, b d)
         return xi + self.output(units.mT).view_as(xi)  # type: ignore[no-any-return]
+
+
+def project_attributes(maps: list[nn.Linear], n_networks: int, x: Tensor) -> tuple[Tensor, ...]:
+    """(b, d, e) through each of `maps`, in one product -> (M b, d, h) each.
+
+    Unit c M + m of a map is component c of network m: no copy is needed for that order.
+    """
+    weight, bias = maps[0].weight, maps[0].bias
+    if len(maps) > 1:
+        weight, bias = torch.cat([m.weight for m in maps]), torch.cat([m.bias for m in maps])
+    units = torch.addmm(bias[:, None], weight, x.flatten(0, 1).mT)
+    return units.view(len(maps), -1, n_networks * x.shape[0], x.shape[1]).permute(0, 2, 3, 1).unbind(0)
 
 
 class Block(nn.Module):
@@ -211,18 +222,19 @@ class Block(nn.Module):
         super().__init__()
         self.samples = SampleModule(arch.n_attributes * arch.embedding_dim, arch)
         self.features = FeatureModule(arch.embedding_dim, arch)
+        self.shape = (-1, arch.n_attributes, arch.embedding_dim)
 
     def forward(
         self,
         xi: Tensor,
-        memory: tuple[Tensor, Tensor],
-        original: Tensor,
+        rows: tuple[Tensor, Tensor],
+        attributes: tuple[Tensor, Tensor],
         leave_out_own: bool,
         dropout: DropoutPool | None,
     ) -> Tensor:
-        """xi (b, d e), keys and values of the stored rows, normalised original input (b, d, e) -> (b, d e)."""
-        xi = self.samples(xi, memory, leave_out_own, dropout)
-        return self.features(xi.view_as(original), original, dropout).flatten(1)  # type: ignore[no-any-return]
+        """xi (b, d e), keys and values of the stored rows and of the original input's attributes -> (b, d e)."""
+        xi = self.samples(xi, rows, leave_out_own, dropout)
+        return self.features(xi.view(self.shape), attributes, dropout).flatten(1)  # type: ignore[no-any-return]
 
 
 # ----------------------------------------------------------------------------------------------- summarisation layer
@@ -258,7 +270,7 @@ class Summary(nn.Module):
 # ------------------------------------------------------------------------------------------------------- the network
 
 
-Memory = list[tuple[Tensor, Tensor]]  # keys and values of the stored rows, one pair per block
+Memory = list[tuple[Tensor, Tensor]]  # keys and values of stored patterns, one pair per block
 
 
 class Hopular(nn.Module):
@@ -282,10 +294,17 @@ class Hopular(nn.Module):
         x = F.layer_norm(x, x.shape[1:])
         return [block.samples.store(x) for block in self._blocks()]
 
-    def _start(self, rows: Tensor, masked: Tensor, dropouts: Dropouts | None) -> tuple[Tensor, Tensor]:
-        """The first prediction xi (b, d e), and the normalised original input (b, d, e) that every H_f stores."""
+    def _start(self, rows: Tensor, masked: Tensor, dropouts: Dropouts | None) -> tuple[Tensor, Memory]:
+        """The first prediction xi (b, d e), and keys and values of its attributes, one pair per block.
+
+        Every H_f stores the same normalised input, so that one product serves all blocks.
+        """
         y = self.embedding(rows, masked, dropouts.embedding if dropouts else None)
-        return y.flatten(1), F.layer_norm(y, y.shape[2:])
+        per_block = [block.features.stored_maps() for block in self._blocks()]
+        maps = [m for of_block in per_block for m in of_block]
+        projected = iter(project_attributes(maps, self.arch.n_networks, F.layer_norm(y, y.shape[2:])))
+        pairs = [[next(projected) for _ in of_block] for of_block in per_block]
+        return y.flatten(1), [(pair[0], pair[-1]) for pair in pairs]
 
     def forward(
         self,
@@ -296,9 +315,9 @@ class Hopular(nn.Module):
         leave_out_own: bool = False,
     ) -> list[Tensor]:
         """Predictions of all attributes by group: logits (b, count, width), or numbers where width is 1."""
-        xi, original = self._start(rows, masked, dropouts)
-        for block, stored in zip(self._blocks(), memory, strict=True):
-            xi = block(xi, stored, original, leave_out_own, dropouts.block if dropouts else None)
+        xi, attributes = self._start(rows, masked, dropouts)
+        for block, stored, own in zip(self._blocks(), memory, attributes, strict=True):
+            xi = block(xi, stored, own, leave_out_own, dropouts.block if dropouts else None)
         predictions: list[Tensor] = self.summary(xi, dropouts.summary if dropouts else None)
         return predictions
 
@@ -316,9 +335,9 @@ class Hopular(nn.Module):
     @torch.no_grad()
     def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
         """How strongly each stored row was read for each row (b, n), averaged over blocks and networks."""
-        xi, original = self._start(rows, masked, None)
+        xi, attributes = self._start(rows, masked, None)
         total = torch.zeros((), device=rows.device)
-        for block, stored in zip(self._blocks(), memory, strict=True):
+        for block, stored, own in zip(self._blocks(), memory, attributes, strict=True):
             total = total + block.samples.weights(xi, stored)
-            xi = block(xi, stored, original, False, None)
+            xi = block(xi, stored, own, False, None)
         return total / len(self.blocks)

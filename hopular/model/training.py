@@ -14,10 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hopular.model.dropout import Dropouts
-from hopular.model.masking import Masking, target_mask
-from hopular.model.network import Architecture, Hopular, Memory
+from hopular.model.masking import Masking
+from hopular.model.network import Architecture, Hopular
 from hopular.model.objective import cosine, objective
 from hopular.model.optimizer import Lamb, LambSettings
+from hopular.model.prediction import predict_target
 from hopular.model.recipe import Recipe
 
 
@@ -54,27 +55,6 @@ class Result:
     network: Hopular
     history: list[Progress]
     best_epoch: int
-
-
-def predict_target(network: Hopular, rows: Tensor, memory: Memory, chunk: int = 1024) -> Tensor:
-    """Target predictions (rows, width) with only the target masked, in chunks of bounded memory."""
-    parts = []
-    with torch.inference_mode():
-        for start in range(0, len(rows), chunk):
-            part = rows[start : start + chunk]
-            parts.append(network.target(network(part, target_mask(part, network.arch.target), memory)).float())
-    return torch.cat(parts)
-
-
-def read_weights(network: Hopular, rows: Tensor, memory: Memory, k: int, chunk: int = 1024) -> tuple[Tensor, Tensor]:
-    """The k largest weights with which each row reads the stored rows, and their places, both (rows, k)."""
-    weights, places = [], []
-    for start in range(0, len(rows), chunk):
-        part = rows[start : start + chunk]
-        top = network.read_weights(part, target_mask(part, network.arch.target), memory).topk(k, dim=1)
-        weights.append(top.values)
-        places.append(top.indices)
-    return torch.cat(weights), torch.cat(places)
 
 
 def validate(network: Hopular, stored: Tensor, rows: Tensor) -> tuple[float, float]:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import target_mask
-from hopular.model.network import Architecture, FeatureModule, Hopular, SampleModule
+from hopular.model.network import Architecture, FeatureModule, Hopular, SampleModule, project_attributes
 from hopular.model.objective import objective
 
 MIXED = (1, 1, 2, 3, 3, 5)
@@ -130,9 +130,12 @@ def test_hs_is_its_equation(values: str) -> None:
 @pytest.mark.parametrize("d", [5, 40, 70])
 def test_hf_is_its_equation(d: int, values: str) -> None:
     """Eq. 9, row by row and network by network; network m has every M-th unit from the m-th on."""
-    module = make(values=values).blocks[0].features
+    other, module = (block.features for block in make(values=values).blocks)
     state, original = normal(0, 3, d, 8), normal(1, 3, d, 8)
-    result = module(state, original, None)
+    stored = project_attributes([*other.stored_maps(), *module.stored_maps()], 2, original)[
+        -len(module.stored_maps()) :
+    ]
+    result = module(state, (stored[0], stored[-1]), None)
     for row in range(3):
         xi = module.norm(state[row])
         expected = xi + module.output.bias

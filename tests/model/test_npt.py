@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hopular.model import prediction
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import LabelMasking, target_mask
 from hopular.model.network import Architecture, attribute_groups
@@ -16,8 +17,9 @@ from hopular.model.npt import NPT, Attention, RowAttention
 from hopular.model.npt_estimator import NPTProcedure
 from hopular.model.objective import cosine, cosine_cyclic
 from hopular.model.optimizer import Lamb, LambSettings, Lookahead
+from hopular.model.prediction import predict_target, read_weights
 from hopular.model.recipe import make_recipe
-from hopular.model.training import predict_target, read_weights, train, validate
+from hopular.model.training import train, validate
 
 WIDTHS = (1, 1, 2, 3)
 TARGET = 3
@@ -134,13 +136,14 @@ def test_shapes(widths: tuple[int, ...], n_heads: int) -> None:
     assert network.attribute(predictions, 2).shape == (5, widths[2])
 
 
-def test_the_training_rows_pass_through_the_network_once() -> None:
+def test_the_training_rows_pass_through_the_network_once(monkeypatch: pytest.MonkeyPatch) -> None:
     network = make()
     calls = []
     network.embedding.register_forward_hook(lambda module, args, out: calls.append(len(args[0])))
     memory = network.store(table(9))
-    predict_target(network, table(5, 1), memory, chunk=2)
-    assert calls == [9, 2, 2, 1]
+    monkeypatch.setattr(prediction, "CHUNK_ROWS", 5)
+    assert len(predict_target(network, table(12, 1), memory)) == 12
+    assert calls == [9, 5, 5, prediction.FEW]  # the two rows that are left are filled up
 
 
 # ---------------------------------------------------------------------------------------- what rows see of one another

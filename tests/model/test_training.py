@@ -11,8 +11,9 @@ from torch import Tensor
 
 from hopular.model import training
 from hopular.model.network import Architecture, Hopular
+from hopular.model.prediction import predict_target
 from hopular.model.recipe import Recipe, make_recipe
-from hopular.model.training import Clock, Progress, predict_target, read_weights, train, validate
+from hopular.model.training import Clock, Progress, train, validate
 
 WIDTHS = (1, 1, 1, 2)  # three numbers and the class that the signs of the first two decide together
 
@@ -335,20 +336,7 @@ def test_the_result_is_the_slow_weights() -> None:
     assert not any(p.requires_grad for p in result.network.parameters())
 
 
-# ---- prediction ----
-
-
-def test_predictions_do_not_depend_on_the_chunks() -> None:
-    network, rows, stored = make(), toy(50, 0), toy(30, 1)
-    memory = network.store(stored)
-    whole = predict_target(network, rows, memory)
-    assert whole.shape == (50, 2)
-    torch.testing.assert_close(predict_target(network, rows, memory, chunk=7), whole)
-    weights, places = read_weights(network, rows, memory, 3)
-    for a, b in zip(read_weights(network, rows, memory, 3, chunk=7), (weights, places), strict=True):
-        torch.testing.assert_close(a, b)
-    assert (weights.diff(dim=1) <= 0).all()
-    assert places.max() < 30
+# ---- validation ----
 
 
 def test_validation_figures_are_those_of_the_definitions() -> None:

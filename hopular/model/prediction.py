@@ -1,0 +1,45 @@
+"""Prediction with a trained network: rows against the stored training rows, in chunks of bounded memory."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hopular.model.masking import target_mask
+from hopular.model.network import Hopular, Memory
+
+CHUNK = 1 << 15  # attributes of all rows that pass through the network at once,
+CHUNK_ROWS = 1024  # and rows, at most
+FEW = 4
+
+
+def chunk_rows(rows: Tensor) -> int:
+    """How many of the rows go through the network at once, so that its memory is bounded in wide tables as well."""
+    return max(FEW, min(CHUNK_ROWS, CHUNK // rows.shape[1]))
+
+
+def predict_target(network: Hopular, rows: Tensor, memory: Memory) -> Tensor:
+    """Target predictions (rows, width) with only the target masked, in chunks of bounded memory.
+
+    Products of fewer than `FEW` rows take another way through the library and differ in the last bit: these rows are
+    filled up, so that a row comes out alone as it does in a batch.
+    """
+    parts = []
+    with torch.inference_mode():
+        for part in rows.split(chunk_rows(rows)):
+            size = len(part)
+            if size < FEW:
+                part = part[torch.arange(FEW, device=part.device) % size]
+            predictions = network(part, target_mask(part, network.arch.target), memory)
+            parts.append(network.target(predictions)[:size].float())
+    return torch.cat(parts)
+
+
+def read_weights(network: Hopular, rows: Tensor, memory: Memory, k: int) -> tuple[Tensor, Tensor]:
+    """The k largest weights with which each row reads the stored rows, and their places, both (rows, k)."""
+    weights, places = [], []
+    for part in rows.split(chunk_rows(rows)):
+        top = network.read_weights(part, target_mask(part, network.arch.target), memory).topk(k, dim=1)
+        weights.append(top.values)
+        places.append(top.indices)
+    return torch.cat(weights), torch.cat(places)
