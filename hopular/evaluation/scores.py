@@ -72,7 +72,7 @@ def primary_scores(results: Results, metric: str | None = None) -> pd.DataFrame:
     lacking = _triples(strange) - _triples(chosen) if len(strange) and metric is None else set()
     if lacking:
         dataset, method, _ = first = min(lacking)
-        name = next(row.metric for row in strange.itertuples() if (row.dataset, row.method, row.split) == first)
+        name = next(str(row.metric) for row in strange.itertuples() if (row.dataset, row.method, row.split) == first)
         raise ValueError(
             f"the score of {method} on {dataset} is in {name!r}, which is no metric, and it has none in "
             f"{wanted[dataset]!r}.{nearest(name, METRICS)} The metrics are: {', '.join(METRICS)}"

@@ -187,7 +187,7 @@ def _kept() -> pd.DataFrame | None:
         table = table[["dataset", *COLUMNS]].fillna({"failure": ""})
         sizes, found = training_sizes(), zip(table["rows"], table["features"], table["classes"], strict=True)
         is_right = [sizes.get(name) == size for name, size in zip(table["dataset"], found, strict=True)]
-        return table[is_right].reset_index(drop=True)
+        return pd.DataFrame(table[is_right]).reset_index(drop=True)
     except (ValueError, KeyError) as error:
         raise ValueError(f"{path} is damaged: delete it and measure again ({error})") from error
 
