@@ -29,6 +29,7 @@ from hopular.report.page import write_report
 from hopular.report.statistics import cost_plots, significance
 
 STYLE = Path(hopular.report.__file__).parent / "page.css"
+ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"
 LAST: dict[str, Any] = {"cache_policy": NO_CACHE, "timeout_seconds": 1800, **RETRY}
 
 
@@ -95,7 +96,7 @@ def write_plots(results: Results, folder: Path) -> None:
     """The report's plots as files of their own, with the style that they have on the page."""
     drawn = {"ranks": significance(results).diagram}
     drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(results), 1)}
-    style = f"<style><![CDATA[{STYLE.read_text(encoding='utf-8')}]]></style>"
+    style = f"<style><![CDATA[{STYLE.read_text(encoding='utf-8')}{ALONE}]]></style>"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.svg"):
         old.unlink()
