@@ -25,14 +25,24 @@ def runs_folder() -> Path:
     return Path(os.environ.get("HOPULAR_RUNS") or "mlruns").expanduser().resolve()
 
 
+def make_runs_folder() -> Path:
+    """The same folder, which is there afterwards; ValueError says how to name another one."""
+    folder = runs_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"results cannot be kept in {folder} ({error.strerror}): name another folder with HOPULAR_RUNS"
+        ) from error
+    return folder
+
+
 def storage_url() -> str:
     """The database of studies (HOPULAR_STORAGE, such as postgresql+psycopg://...; by default sqlite in runs_folder)."""
     value = os.environ.get("HOPULAR_STORAGE")
     if value:
         return value
-    folder = runs_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{folder / 'optuna.db'}"
+    return f"sqlite:///{make_runs_folder() / 'optuna.db'}"
 
 
 def plugin_folders() -> list[Path]:

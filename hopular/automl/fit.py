@@ -19,7 +19,7 @@ from hopular.automl.news import News
 from hopular.automl.outcome import make_leaderboard, make_results
 from hopular.automl.portfolio import choose_methods
 from hopular.automl.race import Race
-from hopular.automl.refit import Rows, expected_seconds, refit, refit_rows
+from hopular.automl.refit import expected_seconds, refit, refit_rows
 from hopular.automl.schema import learn_schema
 from hopular.automl.work import FitError, working_folder
 from hopular.data.audit import Finding, audit
@@ -79,14 +79,12 @@ def fit_table(
     methods: Sequence[str] | None = None,
     seed: int = 0,
     command: str = "",
-    file_rows: Rows | None = None,
     on_news: Callable[[News], None] = lambda news: None,
 ) -> Fitted:
     """Find the best model for a table within `seconds`: all suitable methods, or those named, and their ensemble.
 
     A test part is set aside first and only scored at the end. The final model is fitted again on all rows if there is
-    time. Interrupted, the same call goes on with what was tried. `file_rows` says where the rows of the dataset are in
-    their file, if that is not their order; `on_news` is told what happens, from several threads.
+    time. Interrupted, the same call goes on with what was tried. `on_news` is told what happens, from several threads.
     """
     if not seconds > 0:
         raise ValueError(f"seconds is {seconds!r}: use a number above 0")
@@ -106,7 +104,7 @@ def fit_table(
         keeper = tempfile.TemporaryDirectory(prefix="hopular-")
         folder = Path(keeper.name)
         write_model(final or choice, table.problem, folder / MODEL_FOLDER)
-        _write_rows(choice, split, final is not None, file_rows, folder / ROWS_FILE)
+        _write_rows(choice, table, final is not None, folder / ROWS_FILE)
         told = {"seconds": seconds, "seed": seed, "methods": names}
         classes = classes_of(table.problem)
         results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command)
@@ -178,11 +176,12 @@ def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:
     return f"no method was done within {seconds:.0f} seconds: give it more time, or quicker methods"
 
 
-def _write_rows(choice: Choice, split: Split, is_refit: bool, file_rows: Rows | None, path: Path) -> None:
-    """Which rows of the table Hopular has stored, if it is part of the model: it tells them for each answer."""
+def _write_rows(choice: Choice, table: _Table, is_refit: bool, path: Path) -> None:
+    """Which rows of the file Hopular has stored, if it is part of the model: it tells them for each answer."""
     if any(member.candidate.name == "hopular" for member in choice.members):
-        rows = refit_rows("deep", split) if is_refit else split.train
-        np.save(path, rows if file_rows is None else file_rows[rows])
+        rows = refit_rows("deep", table.split) if is_refit else table.split.train
+        places = table.dataset.file_rows
+        np.save(path, rows if places is None else places.to_numpy()[rows])
 
 
 def _facts(table: _Table, choice: Choice, is_refit: bool, seed: int, seconds: float, command: str) -> Facts:

@@ -116,9 +116,8 @@ class Fitted:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write the model with report, results and command; an earlier model there is replaced, whole or not at all."""
-        target = Path(folder)
+        target = Path(folder).resolve()
         check_target(target)
-        target.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
         try:
             self._write(part)
@@ -132,7 +131,7 @@ class Fitted:
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
             raise
-        return target
+        return Path(folder)
 
     def _write(self, folder: Path) -> None:
         from hopular.report.page import write_report
@@ -173,11 +172,24 @@ def load_fitted(folder: str | os.PathLike[str]) -> Fitted:
 
 
 def check_target(folder: Path) -> None:
-    """Refuse to write over anything but an earlier model, or an empty folder."""
+    """Refuse to write over anything but an earlier model or an empty folder, or where nothing can be written.
+
+    The folder above is made if need be: better before hours of work than after them.
+    """
     if folder.is_file():
         raise ModelError(f"{str(folder)!r} is a file: name a folder for the model")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / NOTE_FILE).is_file():
         raise ModelError(f"{str(folder)!r} holds other files than a model of hopular: name another folder")
+    if folder.resolve() == Path.cwd() or os.path.ismount(folder):
+        raise ModelError(f"{str(folder)!r} cannot be replaced by a model: name a folder in it")
+    try:
+        above = folder.resolve().parent
+        above.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(prefix=".hopular-", dir=above).cleanup()
+    except OSError as error:
+        raise ModelError(
+            f"no model can be written to {str(folder)!r} ({error.strerror}: {error.filename}): name another folder"
+        ) from error
 
 
 def _read_note(folder: Path) -> dict[str, Any]:

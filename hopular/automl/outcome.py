@@ -78,7 +78,7 @@ def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str)
                 "method": unit.method,
                 "title": title(unit.method),
                 "metric": metric,
-                "loss": losses.get(unit.method),
+                "loss": abs(losses[unit.method]) if unit.method in losses else None,  # a perfect one may be -0.0
                 "validation": abs(unit.valid_score or 0.0) if is_done else None,
                 "test": float(scores["value"][unit.method]) if is_done else None,
                 "seconds": float(scores["seconds"][unit.method]) if is_done else None,

@@ -6,7 +6,6 @@ and dates in another form than those it was trained with.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -18,8 +17,7 @@ from hopular.data.dataset import Dataset, Task
 from hopular.data.errors import DataError, nearest
 from hopular.data.kinds import convert
 
-DATES = re.compile(r"text read as dates \((?P<form>[^)]*)\)(, unreadable values are missing)?: (?P<names>.*)")
-CODES = re.compile(r"\d+ values are missing by the codes (?P<codes>.*)")
+KINDS = ("continuous", "categorical", "date")
 
 
 @dataclass(frozen=True)
@@ -48,23 +46,22 @@ class Schema:
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Schema:
         columns = tuple(Column(**{**column, "categories": tuple(column["categories"])}) for column in values["columns"])
+        for column in columns:
+            if column.kind not in KINDS:
+                raise ValueError(f"column {column.name!r} has the kind {column.kind!r}, not one of {', '.join(KINDS)}")
         texts = {name: tuple(values[name]) for name in ("classes", "missing")}
         return Schema(columns=columns, target=values["target"], task=values["task"], **texts)
 
 
 def learn_schema(dataset: Dataset) -> Schema:
-    """The schema of a dataset. The form of its dates and its codes for missing values are told by its notes."""
-    forms: dict[str, str] = {}
-    for found in filter(None, map(DATES.fullmatch, dataset.notes)):
-        forms |= dict.fromkeys(found["names"].split(", "), found["form"])
-    codes = [code for found in filter(None, map(CODES.fullmatch, dataset.notes)) for code in found["codes"].split(", ")]
-    columns = []
+    """The schema of a dataset, with the form of its dates and its codes for missing values."""
+    forms, columns = dataset.date_forms, []
     for name, kind in dataset.kinds.items():
         if kind == "categorical":
             columns.append(Column(name, kind, tuple(dataset.X[name].cat.categories)))
         else:
             columns.append(Column(name, "date", form=forms[name]) if name in forms else Column(name, kind))
-    return Schema(tuple(columns), str(dataset.y.name), dataset.task, tuple(dataset.classes), tuple(codes))
+    return Schema(tuple(columns), str(dataset.y.name), dataset.task, tuple(dataset.classes), dataset.missing_codes)
 
 
 def read_features(schema: Schema, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:

@@ -25,7 +25,7 @@ def working_folder(problem: Problem, seed: int) -> Iterator[Path]:
     """The folder of a race on these rows with this seed. It stays only if the block is interrupted."""
     digest = hashlib.sha256(f"{VERSION} {__version__} {problem.fingerprint} {seed}".encode()).hexdigest()[:16]
     name = re.sub(r"[^\w-]+", "-", problem.name).strip("-")[:40]
-    folder = settings.runs_folder() / "fits" / f"{name}-{digest}"
+    folder = settings.make_runs_folder() / "fits" / f"{name}-{digest}"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         try:

@@ -7,10 +7,11 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from hopular import settings
 from hopular.cli.display import show_progress
 from hopular.cli.frame import FAILED, INTERRUPTED, log_file
 from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
@@ -79,6 +80,7 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     """Run a benchmark in this process, with a display, and say how it ended."""
     from flows.local import settle
 
+    settings.make_runs_folder()
     settle()
     from flows.plan import Plan
 
@@ -130,13 +132,20 @@ def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
         say("browse   hopular ui")
 
 
+def _open_log() -> IO[bytes]:
+    try:
+        log_file().parent.mkdir(parents=True, exist_ok=True)
+        return log_file().open("ab")
+    except OSError:
+        return open(os.devnull, "wb")
+
+
 @contextmanager
 def errors_to_log() -> Iterator[None]:
-    """What libraries and worker processes write to standard error goes to the log file."""
-    log_file().parent.mkdir(parents=True, exist_ok=True)
+    """What libraries and worker processes write to standard error goes to the log file; if there can be none, away."""
     sys.stderr.flush()
     terminal = os.dup(2)
-    with log_file().open("ab") as log:
+    with _open_log() as log:
         os.dup2(log.fileno(), 2)
     try:
         yield

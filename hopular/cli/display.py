@@ -126,16 +126,17 @@ class _Picture:
 
     def _table(self) -> Any:
         """Test scores so far: a row per method, a column per dataset, the latest ones if there are many."""
+        from rich.markup import escape
         from rich.table import Table
 
         names = list(self._scores)[-5:]
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
         table.add_column("test score so far" if names else "")
         for name in names:
-            table.add_column(name[:24], justify="right")
+            table.add_column(escape(name[:24]), justify="right")
         for method in dict.fromkeys(method for scores in self._scores.values() for method in scores):
             cells = (self._scores[name].get(method) for name in names)
-            table.add_row(method, *("" if not cell else f"{sum(cell) / len(cell):.4g}" for cell in cells))
+            table.add_row(escape(method), *("" if not cell else f"{sum(cell) / len(cell):.4g}" for cell in cells))
         return table
 
 

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from hopular.automl import Fitted
-    from hopular.automl.refit import Rows
     from hopular.data import Dataset
 
 File = Annotated[str, Parameter(help="A table: CSV, TSV, Parquet, Excel, ARFF, ...")]
@@ -71,7 +70,7 @@ def fit(
         _show_dataset(dataset)
     command = _command(file, target, minutes, output, methods, seed)
     try:
-        fitted = _fit(dataset, start + 60 * minutes, folder, names, seed, command, file, is_silent)
+        fitted = _fit(dataset, start + 60 * minutes, folder, names, seed, command, is_silent)
     except KeyboardInterrupt:
         complain(f"stopped. What was tried is kept; go on with: {command}", style="yellow")
         return INTERRUPTED
@@ -89,7 +88,6 @@ def _fit(
     methods: list[str] | None,
     seed: int,
     command: str,
-    file: str,
     is_silent: bool,
 ) -> Fitted:
     from hopular.automl import fit_table
@@ -105,7 +103,6 @@ def _fit(
             methods=methods,
             seed=seed,
             command=command,
-            file_rows=_file_rows(file, dataset),
             on_news=listener,
         )
         fitted.save(folder)
@@ -141,22 +138,10 @@ def likely_target(columns: list[str]) -> str:
     return next((by_name[name] for name in TARGETS if name in by_name), columns[-1])
 
 
-def _file_rows(file: str, dataset: Dataset) -> Rows | None:
-    """Where the rows of the dataset are in their file, if some were left out because their target is missing."""
-    if not any("their target is missing" in note for note in dataset.notes):
-        return None
-    import numpy as np
-
-    from hopular.data.formats import read_table
-    from hopular.data.kinds import missing_target
-
-    kept = np.flatnonzero(~missing_target(read_table(Path(file).expanduser())[str(dataset.y.name)], dataset.task))
-    return kept if len(kept) == len(dataset) else None
-
-
 def _command(file: str, target: str | None, minutes: float, output: Path | None, methods: str | None, seed: int) -> str:
     options = (("--target", target), ("--minutes", f"{minutes:g}"), ("--output", output), ("--methods", methods))
-    words = ["hopular", "fit", without_secrets(file), *(str(word) for name, value in options if value for word in (name, value))]
+    given = [str(word) for name, value in options if value for word in (name, value)]
+    words = ["hopular", "fit", without_secrets(file), *given]
     return " ".join(_quoted(word) for word in [*words, *(["--seed", str(seed)] if seed else [])])
 
 

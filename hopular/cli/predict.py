@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
+from rich.markup import escape
 
 from hopular.cli.screen import complain, console
 
@@ -38,6 +39,8 @@ def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = Fal
     from hopular.cli.benchmark import errors_to_log
     from hopular.data.formats import read_table
 
+    if output != "-":
+        _check_output(Path(output))
     fitted = load_fitted(model)
     frame = read_table(file)
     with errors_to_log():
@@ -48,9 +51,24 @@ def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = Fal
     if output == "-":
         sys.stdout.write(text)
     else:
-        Path(output).write_text(text, encoding="utf-8")
-        console(stderr=True).print(f"{len(answers):,} predictions of {fitted.schema.target} are in {output}")
+        _write(Path(output), text)
+        console(stderr=True).print(escape(f"{len(answers):,} predictions of {fitted.schema.target} are in {output}"))
     return 0
+
+
+def _check_output(path: Path) -> None:
+    """Refuse a file that cannot be written before anything is computed for it."""
+    if path.is_dir():
+        raise ValueError(f"--output {str(path)!r} is a folder: name a file in it")
+    if not path.parent.is_dir():
+        raise ValueError(f"--output {str(path)!r} is in a folder that is not there: make it, or name another")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ValueError(f"--output {str(path)!r} cannot be written ({error.strerror}): name another file") from error
 
 
 def predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tuple[pd.DataFrame, list[str]]:

@@ -38,7 +38,9 @@ def show_race(seconds: float, is_quiet: bool = False) -> Iterator[Callable[[News
         screen = Console(file=terminal, highlight=False)
         if screen.is_terminal:
             picture = _Picture(seconds)
-            with Live(get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True):
+            with Live(
+                get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False
+            ):
                 yield picture
         else:
             yield _Lines(terminal)
@@ -84,7 +86,7 @@ class _Lines:
                 self._print(_plan(news))
             elif news.record is not None and self._standing.add(news.method, news.record):
                 loss = news.record.metrics.get("log_loss")
-                details = _score(news.record) if loss is None else f"{_score(news.record)}, log loss {loss:.4g}"
+                details = _score(news.record) if loss is None else f"{_score(news.record)}, log loss {abs(loss):.4g}"
                 self._print(f"best so far: {_title(news.method)}, {details} on the validation rows")
             elif news.stage in STAGES:
                 self._print(STAGES[news.stage])
@@ -142,6 +144,7 @@ class _Picture:
         return line
 
     def _table(self) -> Any:
+        from rich.markup import escape
         from rich.table import Table
 
         order, trials = self._standing.order(), self._standing.trials
@@ -151,7 +154,7 @@ class _Picture:
         table.add_column("settings tried", justify="right")
         for place, method in enumerate(order[:SHOWN]):
             style = "bold green" if place == 0 else ""
-            table.add_row(_title(method), _score(self._standing.best[method]), str(trials[method]), style=style)
+            table.add_row(escape(_title(method)), _score(self._standing.best[method]), str(trials[method]), style=style)
         return table
 
 

@@ -63,7 +63,7 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
 
     table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold", show_edge=False)
     for name in columns:
-        table.add_column(name, justify="right" if name in right else "left", no_wrap=name == columns[0])
+        table.add_column(escape(name), justify="right" if name in right else "left", no_wrap=name == columns[0])
     for row in rows:
         table.add_row(*(escape(cell) for cell in row))
     console().print(table)

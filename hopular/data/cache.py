@@ -24,8 +24,9 @@ from hopular import settings
 from hopular.data.dataset import Dataset
 from hopular.data.protocol import Protocol
 
-VERSION = 1  # of the layout of an entry
-PLAIN = ("name", "task", "source", "defects", "notes")  # fields that go into the metadata as they are
+VERSION = 2  # of the layout of an entry
+PLAIN = ("name", "task", "source", "defects", "notes", "date_forms", "missing_codes")  # as they are, as metadata
+EXTRAS = ("groups", "time", "file_rows")  # columns that a dataset may have
 
 
 def cache_key(*parts: str | bytes) -> str:
@@ -83,14 +84,14 @@ def _write(folder: Path, key: str, dataset: Dataset) -> None:
 
 
 def _to_table(dataset: Dataset) -> pa.Table:
-    """Columns X..., y, parts..., groups, time side by side under positions as names; the rest as metadata."""
+    """Columns X..., y, parts... and EXTRAS side by side under positions as names; the rest as metadata."""
     columns: list[pd.Series[Any]] = [dataset.X[c] for c in dataset.X.columns]
     columns.append(dataset.y)
     layout: dict[str, Any] = {"X": [str(c) for c in dataset.X.columns], "y": str(dataset.y.name)}
     if dataset.parts is not None:
         layout["parts"] = [str(c) for c in dataset.parts.columns]
         columns += [dataset.parts[c].astype(str) for c in dataset.parts.columns]
-    for extra in ("groups", "time"):
+    for extra in EXTRAS:
         series = getattr(dataset, extra)
         if series is not None:
             layout[extra] = str(series.name)
@@ -118,7 +119,7 @@ def _from_table(table: pa.Table) -> Dataset:
     fields: dict[str, Any] = {"X": take(layout["X"]), "y": take([layout["y"]]).iloc[:, 0]}
     if "parts" in layout:
         fields["parts"] = take(layout["parts"])
-    for extra in ("groups", "time"):
+    for extra in EXTRAS:
         if extra in layout:
             fields[extra] = take([layout[extra]]).iloc[:, 0]
     for name in PLAIN:

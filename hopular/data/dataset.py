@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -38,6 +39,9 @@ class Dataset:
     parts: pd.DataFrame | None = None  # fixed splits: one column each, saying for every row which of PARTS it is in
     groups: pd.Series[Any] | None = None  # rows of one group stay together
     time: pd.Series[Any] | None = None  # float64; later rows are tested on earlier ones
+    file_rows: pd.Series[Any] | None = None  # where the rows are in their file, if some of it were left out
+    date_forms: Mapping[str, str] = field(default_factory=dict)  # how the dates of a column were written as text
+    missing_codes: tuple[str, ...] = ()  # that stood for missing values beside the usual ones
 
     def __post_init__(self) -> None:
         _check(self)
@@ -108,13 +112,14 @@ def _check(dataset: Dataset) -> None:
     if is_category != (dataset.task == "classification"):
         raise DataError(f"dataset {name!r}: task {dataset.task!r} does not fit a target of type {y.dtype}")
     if y.nunique() < 2:
-        raise DataError(f"dataset {name!r}: target {y.name!r} has one value only, {y.iloc[0]!r}: nothing to predict")
+        only = repr(y.iloc[0]) if is_category else f"{y.iloc[0]:.6g}"
+        raise DataError(f"dataset {name!r}: target {y.name!r} has one value only, {only}: nothing to predict")
     if not is_category and (largest := float(y.abs().max())) > LARGEST_TARGET:
         raise DataError(
             f"dataset {name!r}: target {y.name!r} has values up to {largest:.3g}, whose squared errors no number can "
             "hold: give it in a larger unit"
         )
-    for extra in ("parts", "groups", "time"):
+    for extra in ("parts", "groups", "time", "file_rows"):
         value = getattr(dataset, extra)
         if value is not None and len(value) != len(X):
             raise DataError(f"dataset {name!r} has {len(X)} rows and {len(value)} rows of {extra}")

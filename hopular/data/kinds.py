@@ -63,6 +63,7 @@ class _Raw:
     form: Literal["numbers", "dates", "durations", "text", "category", "ordered"]
     values: Array
     names: tuple[str, ...] = ()
+    date_form: str = ""  # of dates that were text
 
     @property
     def named(self) -> bool:
@@ -76,10 +77,13 @@ class _Raw:
 # ------------------------------------------------------------------------------------------------ features and target
 
 
-def convert(frame: pd.DataFrame, kinds: Mapping[str, str] = {}) -> tuple[pd.DataFrame, list[str]]:
+def convert(
+    frame: pd.DataFrame, kinds: Mapping[str, str] = {}, forms: dict[str, str] | None = None
+) -> tuple[pd.DataFrame, list[str]]:
     """The features of a raw table as float64 or category of strings, NaN where missing, and notes on what was done.
 
-    `kinds` overrules the rules of this module for the columns that it names, with one of KINDS.
+    `kinds` overrules the rules of this module for the columns that it names, with one of KINDS. `forms` receives the
+    form of the dates of each column that has some as text.
     """
     names = [str(name) for name in frame.columns]
     _check(names, kinds)
@@ -93,7 +97,9 @@ def convert(frame: pd.DataFrame, kinds: Mapping[str, str] = {}) -> tuple[pd.Data
             features[name] = frame[frame.columns[place]]
             continue
         said: list[str] = []
-        feature = _feature(name, frame.iloc[:, place], kinds.get(name), said.append)
+        feature, form = _feature(name, frame.iloc[:, place], kinds.get(name), said.append)
+        if form and forms is not None:
+            forms[name] = form
         for what in said:
             notes.setdefault(what, []).append(name)
         if feature is not None:
@@ -147,22 +153,23 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _feature(name: str, column: pd.Series[Any], kind: str | None, note: Note) -> Array | pd.Categorical | None:
+def _feature(name: str, column: pd.Series[Any], kind: str | None, note: Note) -> tuple[Any, str]:
+    """The values of a feature, None if it is left out, and the form of its dates if they were text."""
     if kind in ("text", "id", "drop"):
         note(f"left out as {kind}, as asked")
-        return None
+        return None, ""
     raw = _read(name, column)
     if raw.missing.all():
         note("left out, no value in any row")
-        return None
+        return None, ""
     if kind is None:
         raw = _parsed(raw, note)
         kind = _guess(name, raw, note)
     if kind == "continuous":
-        return _numbers(name, raw)
+        return _numbers(name, raw), raw.date_form
     if kind == "date":
         return _seconds(name, raw)
-    return _category(raw) if kind == "categorical" else None
+    return (_category(raw) if kind == "categorical" else None), ""
 
 
 def _read_target(column: pd.Series[Any], task: str | None) -> _Raw:
@@ -306,7 +313,7 @@ def _parsed(raw: _Raw, note: Note = lambda what: None, dates: bool = True) -> _R
         values, bad, form = _as_dates(raw.names)
         if bad.mean() <= 1 - NEARLY:
             note(f"text read as dates ({form})" + ", unreadable values are missing" * bool(bad.any()))
-            return _Raw("dates", _spread(values, raw))
+            return _Raw("dates", _spread(values, raw), date_form=form)
     return raw
 
 
@@ -353,13 +360,13 @@ def _numbers(name: str, raw: _Raw) -> Array:
     return raw.values.astype(np.float64)
 
 
-def _seconds(name: str, raw: _Raw) -> Array:
+def _seconds(name: str, raw: _Raw) -> tuple[Array, str]:
     raw = _named(raw) if raw.form == "numbers" else raw
     if not raw.named:
-        return raw.values
-    values, bad, _ = _as_dates(raw.names)
+        return raw.values, ""
+    values, bad, form = _as_dates(raw.names)
     _refuse(name, raw, bad, "date", "date")
-    return _spread(values, raw)
+    return _spread(values, raw), form
 
 
 def _refuse(name: str, raw: _Raw, bad: Array, kind: str, noun: str) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from hopular.automl import Fitted, fit_table, load_fitted
 from hopular.automl.fit import hold_out
+from hopular.automl.fitted import check_target
 from tests.automl.conftest import Watched, flowers
 
 
@@ -56,6 +60,35 @@ def test_a_damaged_model_or_one_of_another_version_is_refused(model: Path) -> No
     next(model.rglob("*.skops")).write_bytes(b"none")
     with pytest.raises(ValueError, match=r"the model in .* is damaged"):
         load_fitted(model).predict(flowers().X)
+    values["schema"]["columns"][0]["kind"] = "angle"
+    note.write_text(json.dumps(values))
+    with pytest.raises(ValueError, match=r"column 'length' has the kind 'angle', not one of continuous, cat.*fit it"):
+        load_fitted(model)
+
+
+def test_a_place_where_nothing_can_be_written_is_refused(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        ValueError, match=r"no model can be written to '.*file/sub' \(File exists: .*file\): name another"
+    ):
+        check_target(tmp_path / "file" / "sub")
+    with pytest.raises(ValueError, match=r"no model can be written to '/proc/a/b' \(No such file"):
+        check_target(Path("/proc/a/b"))
+    (tmp_path / "empty").mkdir()
+    monkeypatch.chdir(tmp_path / "empty")
+    with pytest.raises(ValueError, match=r"'\.' cannot be replaced by a model: name a folder in it"):
+        check_target(Path("."))
+    check_target(tmp_path / "new" / "deep")
+    assert os.listdir(tmp_path / "new") == []
+
+
+def test_a_link_to_a_model_stays_a_link(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(model)
+    assert load_fitted(model).save(tmp_path / "link") == tmp_path / "link"
+    assert (tmp_path / "link").is_symlink()
+    assert load_fitted(tmp_path / "link").facts == load_fitted(model).facts
 
 
 def test_another_model_than_hopular_has_no_rows_behind_it(model: Path) -> None:
@@ -65,9 +98,9 @@ def test_another_model_than_hopular_has_no_rows_behind_it(model: Path) -> None:
 
 @pytest.mark.slow
 def test_hopular_tells_the_training_rows_behind_an_answer(tmp_path: Path) -> None:
-    dataset = flowers()
-    rows = np.arange(len(dataset)) + 100  # where they are in their file
-    fitted: Fitted = fit_table(dataset, 25, methods=["hopular"], file_rows=rows)
+    rows = pd.Series(range(100, 190))  # where they are in their file
+    dataset = replace(flowers(), file_rows=rows)
+    fitted: Fitted = fit_table(dataset, 25, methods=["hopular"])
     again = load_fitted(fitted.save(tmp_path / "model"))
     places, weights = again.why(dataset.X.head(2))
     assert places.shape == weights.shape == (2, 3)

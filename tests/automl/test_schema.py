@@ -72,6 +72,15 @@ def test_a_date_means_the_same_as_in_training(tmp_path: Path) -> None:
     assert notes == ["when: 1 value (2024-06-03) counts as missing, not written as %d/%m/%Y"]
 
 
+def test_dates_under_a_name_with_a_comma_keep_their_form(tmp_path: Path) -> None:
+    days = [f"{day:02}/06/2024,{day:02}.06.2024,{day % 2}" for day in range(1, 31)]
+    (tmp_path / "visits.csv").write_text("\n".join(['"when, x",other,came', *days]))
+    (tmp_path / "visits.toml").write_text('target = "came"\nkinds = { other = "date" }\n')
+    for _ in range(2):  # as it was read, and from the cache
+        columns = learn_schema(load(str(tmp_path / "visits.csv"))).columns
+        assert [(column.name, column.form) for column in columns] == [("when, x", "%d/%m/%Y"), ("other", "%d.%m.%Y")]
+
+
 def test_dates_proper_are_read_as_such(tmp_path: Path) -> None:
     days = pd.DataFrame({"when": pd.date_range("2024-01-01", periods=30), "came": [0, 1] * 15})
     days.to_parquet(tmp_path / "visits.parquet")

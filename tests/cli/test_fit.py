@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -63,6 +64,19 @@ def test_a_folder_of_something_else_is_refused_before_any_work(hopular: Hopular,
     outcome = hopular("fit", str(file), "-t", "tree", "-o", str(tmp_path))
     assert outcome.code == 2
     assert "holds other files than a model of hopular: name another folder" in outcome.err
+
+
+def test_places_that_cannot_be_written_are_mistakes(
+    hopular: Hopular, file: Path, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = hopular("fit", str(file), "-t", "tree", "-o", str(file / "sub"))
+    assert outcome.code == 2
+    assert "no model can be written to" in outcome.err
+    shutil.rmtree(runs)
+    runs.write_text("a file where the folder should be")
+    outcome = hopular("fit", str(file), "-t", "tree", "-o", str(runs.parent / "model"), "--quiet")
+    assert outcome.code == 2
+    assert f"results cannot be kept in {runs} (File exists): name another folder with HOPULAR_RUNS" in outcome.err
 
 
 def test_wrong_words_are_mistakes(hopular: Hopular, file: Path) -> None:

@@ -45,6 +45,25 @@ def test_a_file_is_written_and_the_target_may_be_there(hopular: Hopular, model: 
     assert "only Hopular reads its answers from them" in outcome.err
 
 
+def test_names_like_markup_and_a_runs_folder_that_is_none(
+    hopular: Hopular, model: Path, tmp_path: Path, runs: Path
+) -> None:
+    runs.write_text("a file where the folder should be")
+    (tmp_path / "new.csv").write_text("height,leaf\n9,big\n")
+    (tmp_path / "a[").mkdir()
+    outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", f"{tmp_path}/a[/b].csv")
+    assert outcome.code == 0, outcome.err
+    assert outcome.err == f"1 predictions of tree are in {tmp_path}/a[/b].csv\n"
+
+
+def test_an_output_that_cannot_be_written_is_a_mistake(hopular: Hopular, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "new.csv").write_text("height,leaf\n9,big\n")
+    for output, message in ((tmp_path, "is a folder: name a file in it"), (tmp_path / "no" / "x", "make it, or name")):
+        outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", str(output))
+        assert outcome.code == 2
+        assert message in outcome.err
+
+
 def test_what_cannot_be_predicted_is_said(hopular: Hopular, model: Path, tmp_path: Path) -> None:
     (tmp_path / "new.csv").write_text("heigth,leaf\n9,big\n")
     outcome = hopular("predict", str(model), str(tmp_path / "new.csv"))

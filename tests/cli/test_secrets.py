@@ -21,7 +21,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_token_of_the_data_is_not_in_the_model_nor_on_the_screen(hopular: Hopular, runs: Path) -> None:
     folder = runs.parent / "model"
     with serve() as server:
-        address = server.answer(f"/trees.csv?token={SECRET}&part=1", Reply(ROWS.encode()))
+        address = server.answer(f"/trees.csv?token={SECRET}&part=1", Reply(f"{ROWS}\n1,1,\n".encode()))
         words = ("fit", address, "-t", "tree", "-m", "2", "--methods", "majority", "-o", str(folder))
         outcome = hopular(*words)
         looked = hopular("datasets", address, "-t", "tree")

@@ -165,6 +165,8 @@ def test_rows_without_target_are_dropped_if_they_are_few(wine):
     assert "violet" not in dataset.X["colour"].cat.categories
     assert "id" not in dataset.X, "rows are numbered in the file, whichever are dropped"
     assert dataset.notes[0] == "2 of 30 rows are left out, their target is missing"
+    assert list(dataset.file_rows) == list(file.load(wine, "label", Sidecar()).file_rows)
+    assert set(range(ROWS)) - set(dataset.file_rows) == set(table.index[table["label"].isna()])
 
 
 def test_rows_without_target_are_refused_if_they_are_many_or_not_wanted(wine):
@@ -269,8 +271,8 @@ COLUMNS = "id, size, colour, who, day, part, label"
 
 def test_without_a_target_the_columns_are_listed(wine):
     assert message(wine) == (
-        f'{wine}: which column is to be predicted? Say target=... or write a file with target = "..." beside it, with '
-        f"the same name and the suffix .toml. It has the columns {COLUMNS}"
+        f'{wine}: which column is to be predicted? Name it with target (--target), or write a file with target = "..." '
+        f"beside it, with the same name and the suffix .toml. It has the columns {COLUMNS}"
     )
 
 

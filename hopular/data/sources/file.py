@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pandas as pd
 
 from hopular import settings
@@ -21,7 +22,7 @@ from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 from hopular.redaction import without_secrets
 
-VERSION = 1  # of the way from a file to a dataset; another one leaves older cache entries unused
+VERSION = 2  # of the way from a file to a dataset; another one leaves older cache entries unused
 PARTS = {
     "train": ("train", "training", "learn"),
     "valid": ("valid", "validation", "val", "dev"),
@@ -86,14 +87,27 @@ def _build(path: Path, name: str, source: str, sidecar: Sidecar) -> Dataset:
         kept, unlabelled = _labelled(raw[target], sidecar)
         aside = {target, *sidecar.drop, *({sidecar.split, sidecar.groups, sidecar.time} - set(sidecar.kinds))}
         features = raw[[column for column in raw.columns if column not in aside]]
-        X, converted = convert(features, {c: kind for c, kind in sidecar.kinds.items() if c not in aside})
+        forms: dict[str, str] = {}
+        X, converted = convert(features, {c: kind for c, kind in sidecar.kinds.items() if c not in aside}, forms)
         y, task, guessed = convert_target(raw.loc[kept, target], sidecar.task)
         extras = {key: _rows(value, kept) for key, value in _extras(raw, kept, sidecar).items()}
     except DataError as error:
         raise DataError(str(error) if str(path) in str(error) else f"{source}: {error}") from error
     protocol = sidecar.protocol or Protocol(scheme="fixed" if sidecar.split else "kfold")
-    notes = (*coded, *unlabelled, *converted, *guessed)
-    return Dataset(name, _rows(X, kept), _rows(y), task, source, notes=notes, protocol=protocol, **extras)
+    if not kept.all():
+        extras["file_rows"] = pd.Series(np.flatnonzero(kept), name="file_rows")
+    return Dataset(
+        name,
+        _rows(X, kept),
+        _rows(y),
+        task,
+        source,
+        notes=(*coded, *unlabelled, *converted, *guessed),
+        protocol=protocol,
+        date_forms=forms,
+        missing_codes=tuple(map(str, sidecar.missing)),
+        **extras,
+    )
 
 
 def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
@@ -111,8 +125,8 @@ def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
             raise DataError(f"column {column!r} cannot be the target and in {key} at once")
     if sidecar.target is None:
         raise DataError(
-            f'which column is to be predicted? Say target=... or write a file with target = "..." beside it, '
-            f"with the same name and the suffix .toml. It has the columns {listed}"
+            f'which column is to be predicted? Name it with target (--target), or write a file with target = "..." '
+            f"beside it, with the same name and the suffix .toml. It has the columns {listed}"
         )
     return sidecar.target
 
