@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Annotated, Any, Literal
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -15,6 +17,9 @@ from hopular import settings
 from hopular.cli.display import show_progress
 from hopular.cli.frame import FAILED, INTERRUPTED, log_file
 from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
+
+if TYPE_CHECKING:
+    from flows.plan import Plan
 
 Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, folders or addresses.")]
 Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
@@ -56,6 +61,8 @@ def benchmark(
       hopular benchmark my.csv --target price --methods boosting,hopular
       hopular benchmark small --splits all --budget paper
     """
+    if splits != "all" and not (splits.isdecimal() and int(splits)):
+        raise ValueError(f"--splits is {splits!r}: use a whole number from 1 on, or all")
     given = {"grid_trials": grid_trials, "max_epochs": max_epochs, "memory": memory, "seconds": seconds}
     given |= {"seconds_per_trial": seconds_per_trial, "trials": trials}
     values: dict[str, Any] = {
@@ -63,7 +70,7 @@ def benchmark(
         "target": target,
         "budget": budget,
         "limits": {name: value for name, value in given.items() if value is not None},
-        "splits": int(splits) if splits.isdecimal() else splits,
+        "splits": splits if splits == "all" else int(splits),
         "replicates": replicates,
         "seed": seed,
         "runner": runner,
@@ -84,7 +91,8 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     settle()
     from flows.plan import Plan
 
-    plan = Plan(**values)  # wrong names are refused before the slow imports
+    plan = Plan(**values)  # wrong names are refused before the slow imports,
+    check_plan(plan)  # and so is what would fail in every unit
     import httpx
 
     from flows.collect import command_of
@@ -111,10 +119,54 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     return FAILED if outcome["failed"] else 0
 
 
+def check_plan(plan: Plan) -> None:
+    """Refuse a device or cluster that is not there, and files of which none can be used."""
+    if plan.runner == "local":
+        _check_device(plan.device)
+    elif plan.address is not None:
+        _check_address(plan.address)
+    from hopular.data import load
+    from hopular.data.errors import DataError
+    from hopular.data.formats import is_data_file
+
+    first: DataError | None = None
+    for reference in plan.references():
+        if not reference.startswith(("http://", "https://")) and not is_data_file(Path(reference)):
+            return  # a dataset with a name
+        try:
+            load(reference, target=plan.target)
+            return
+        except DataError as error:
+            first = first or error
+    if first is not None:
+        raise first
+
+
+def _check_device(device: str) -> None:
+    if device in ("auto", "cpu"):
+        return
+    import torch
+
+    if not (torch.cuda if device == "cuda" else torch.backends.mps).is_available():
+        raise ValueError(f"--device is {device}, which torch {torch.__version__} does not find here: use cpu or auto")
+
+
+def _check_address(address: str) -> None:
+    """Whether somebody listens there; `auto` is Ray's word for a cluster on this machine."""
+    if address == "auto":
+        return
+    host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
+    if not host or not port.isdecimal():
+        remedy = "use one such as tcp://host:8786 of Dask, or ray://host:10001 of Ray"
+        raise ValueError(f"--address is {address!r}: {remedy}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except (OSError, OverflowError) as error:
+        raise ValueError(f"nobody answers at --address {address} ({error}): start the cluster first") from error
+
+
 def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
     """The leaderboard, what failed, and where to look further."""
-    from pathlib import Path
-
     from flows.publish import counted
     from hopular.evaluation.results import Results
     from hopular.report.leaderboard import leaderboard, to_rich
@@ -127,8 +179,8 @@ def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
         say(f"{counted(outcome).capitalize()}.\n", style="dim")
     for name, why in outcome["failed"].items():
         complain(f"{name}: {why}")
-    say(f"report   {outcome['report']}")
     if not is_quiet:
+        say(f"report   {outcome['report']}")
         say("browse   hopular ui")
 
 

@@ -37,6 +37,8 @@ def datasets(name: Name = None, /, *, target: Target = None, json: Json = False)
     names = expand(name)
     if len(names) == 1 and name not in suites():
         _show_one(names[0], target, json)
+    elif target is not None:
+        raise ValueError(f"--target is for a file of your own: {name!r} is {len(names)} datasets that have theirs")
     elif json:
         show_json([_summary(found) for found in names])
     else:

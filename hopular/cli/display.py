@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,7 +28,7 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
     from rich.console import Console
     from rich.live import Live
 
-    with os.fdopen(os.dup(sys.stderr.fileno()), "w", encoding="utf-8") as terminal:
+    with os.fdopen(os.dup(2), "w", encoding="utf-8") as terminal:
         screen = Console(file=terminal, highlight=False)
         if screen.is_terminal:
             picture = _Picture()

@@ -61,9 +61,36 @@ def _report(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, RuntimeError) and _is_raised_by_us(error.__traceback__):
         complain(str(error))
         return FAILED
+    if file := _plugin_of(error):
+        complain(f"the plug-in {file} cannot be used ({_kind(error)}): mend it, or take it out of HOPULAR_PLUGINS")
+        return MISTAKE
+    if _is_of_mlflow(error):
+        complain(f"the tracking store cannot be used: {error}\nSee: hopular doctor")
+        return FAILED
     where = f"The whole story is in {log_file()}" if is_kept else "Its traceback is above"
-    complain(f"unexpected {type(error).__name__}: {error}\n{where}")
+    complain(f"unexpected {_kind(error)}\n{where}")
     return FAILED
+
+
+def _kind(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _plugin_of(error: BaseException) -> str | None:
+    """The file of a plug-in that an error comes from, with the line."""
+    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    if isinstance(error, SyntaxError):
+        places.append((error.filename or "", error.lineno))
+    folders = [folder.expanduser().resolve() for folder in settings.plugin_folders()]
+    for file, line in reversed(places):
+        if any(Path(file).resolve().is_relative_to(folder) for folder in folders):
+            return f"{file}, line {line},"
+    return None
+
+
+def _is_of_mlflow(error: BaseException) -> bool:
+    module = sys.modules.get("mlflow.exceptions")
+    return module is not None and isinstance(error, module.MlflowException)
 
 
 def is_mistake(error: BaseException) -> bool:

@@ -52,6 +52,12 @@ def test_a_file_of_ones_own(hopular: Hopular, tmp_path: Path, monkeypatch: pytes
     assert "target        sold (classification)" in outcome.out
 
 
+def test_a_suite_has_its_own_targets(hopular: Hopular) -> None:
+    outcome = hopular("datasets", "demo", "--target", "y")
+    assert outcome.code == 2
+    assert "--target is for a file of your own: 'demo' is 4 datasets that have theirs" in outcome.err
+
+
 def test_a_wrong_name_is_a_mistake_with_the_nearest(hopular: Hopular) -> None:
     outcome = hopular("datasets", "irs")
     assert outcome.code == 2
@@ -65,6 +71,15 @@ def test_methods_are_listed(hopular: Hopular) -> None:
     assert "majority\tMost frequent class\tfloor\tclasses\t" in outcome.out
     facts = {method["name"]: method for method in json.loads(hopular("methods", "--json").out)}
     assert facts["lda"]["tasks"] == ["classification"]
+
+
+def test_a_tracking_server_that_is_away_is_named(hopular: Hopular, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://me:hush@127.0.0.1:1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    outcome = hopular("report")
+    assert outcome.code == 1
+    assert "error: the tracking store cannot be used: API request to" in outcome.err
+    assert "hush" not in outcome.err
 
 
 def test_a_doctor_finds_a_sound_installation(hopular: Hopular) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import runpy
 import shutil
 import warnings
 from pathlib import Path
@@ -41,6 +42,11 @@ def bug() -> None:
 @toy.command
 def leak() -> None:
     raise KeyError("https://ann:hush@host/x?token=hush")
+
+
+@toy.command
+def plugin(path: str) -> None:
+    runpy.run_path(path)
 
 
 @toy.command
@@ -117,6 +123,16 @@ def test_secrets_of_an_unexpected_error_are_not_shown(runs: Path, capsys: pytest
         assert "hush" not in (log(runs) if runs.is_dir() else "")
         shutil.rmtree(runs, ignore_errors=True)
         runs.write_text("a file where the folder should be")
+
+
+@pytest.mark.parametrize("code", ["def broken(:\n", "import no_such_module\n"])
+def test_a_broken_plug_in_is_named(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOPULAR_PLUGINS", str(tmp_path))
+    (tmp_path / "mine.py").write_text(code)
+    assert run(toy, ["plugin", str(tmp_path / "mine.py")]) == 2
+    assert f"the plug-in {tmp_path / 'mine.py'}, line 1, cannot be used" in capsys.readouterr().err
 
 
 def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:

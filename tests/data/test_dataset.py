@@ -46,6 +46,7 @@ def test_kinds_and_classes() -> None:
         ({"X": pd.DataFrame({"a": pd.Categorical([1, 2, 3])})}, "categories of 'a' must be strings"),
         ({"y": pd.Series(pd.Categorical(["a", None, "b"]), name="kind")}, "'kind' is missing in 1 rows"),
         ({"y": pd.Series(pd.Categorical(["a", "a", "a"]), name="kind")}, "one value only, 'a'"),
+        ({"y": pd.Series([2.0, 2.0, 2.0], name="kind"), "task": "regression"}, "one value only, 2: nothing"),
         ({"task": "regression"}, "task 'regression' does not fit"),
         (
             {"task": "regression", "y": pd.Series([1.0, -1e200, 2.0], name="mass")},
