@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -15,6 +18,20 @@ from hopular.methods.method import Run
 from hopular.methods.prepared import Array, PreparedClassifier, PreparedRegressor, fit_prior
 
 DEVICES = {"auto": None, "cuda": "cuda:0"}  # as pytabkit names them
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what pytabkit's own libraries warn of and advertise: nothing that its user could act on."""
+    logger = logging.getLogger("pytorch_lightning")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 class TabkitModel(BaseEstimator):  # type: ignore[misc]
@@ -40,14 +57,17 @@ class TabkitModel(BaseEstimator):  # type: ignore[misc]
             options |= {"X_val": self._frame(valid[0]), "y_val": valid[1]}
         if max_seconds is not None:
             options["time_to_fit_in_seconds"] = max(1, int(max_seconds))
-        self.model_ = getattr(pytabkit, self.name)(**self.settings).fit(self._frame(X), y, **options)
+        with _quiet():
+            self.model_ = getattr(pytabkit, self.name)(**self.settings).fit(self._frame(X), y, **options)
         return self
 
     def predict_proba(self, X: Array) -> Array:
-        return np.asarray(self.model_.predict_proba(self._frame(X)))
+        with _quiet():
+            return np.asarray(self.model_.predict_proba(self._frame(X)))
 
     def predict(self, X: Array) -> Array:
-        return np.asarray(self.model_.predict(self._frame(X)))
+        with _quiet():
+            return np.asarray(self.model_.predict(self._frame(X)))
 
     def _frame(self, X: Array) -> pd.DataFrame:
         frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(X.shape[1])])
@@ -64,7 +84,7 @@ class TabkitClassifier(PreparedClassifier):
         if eval_set is not None:
             codes = pd.Index(self.classes_).get_indexer(pd.Index(np.asarray(eval_set[1])))
             rows = self.preparation_.matrix(self._check_table(eval_set[0], reset=False))
-            valid = (rows[codes >= 0], codes[codes >= 0])
+            valid = (rows[codes >= 0], codes[codes >= 0]) if (codes >= 0).any() else None
         return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
 
     def save(self, folder: str | os.PathLike[str]) -> None:

@@ -85,6 +85,15 @@ def test_pytabkit_for_regression_and_without_anything_to_learn(name):
 
 
 @pytest.mark.parametrize("name", MODERN)
+@pytest.mark.usefixtures("fake")
+def test_validation_rows_of_unknown_classes_alone_are_none(name):
+    X, number = table()
+    y = classes_of(number, 3)
+    model = methods()[name].make("classification", {}, Run()).fit(X, y, eval_set=(X, y.astype(str) + " unknown"))
+    assert model.estimator_.model_.called["X_val"] is None
+
+
+@pytest.mark.parametrize("name", MODERN)
 def test_without_pytabkit_the_command_is_named(name, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda package: None)
     with pytest.raises(MethodError, match=r"pip install 'hopular\[modern\]'"):
@@ -98,7 +107,7 @@ def test_with_pytabkit(name, task):
     pytest.importorskip("pytabkit", reason="needs pytabkit: pip install 'hopular[modern]'")
     X, number = table(300)
     y = target(number, task, 2)
-    model = get_method(name).make(task, {"n_epochs": 10}, Run())
+    model = get_method(name).make(task, {"n_epochs": 30}, Run())
     model.fit(X[:200], y[:200], eval_set=(X[200:], y[200:]))
     assert np.isfinite(output(model, X, task)).all()
     assert model.score(X[200:], y[200:]) > 0.5
