@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from hopular.methods import get_method
 from hopular.methods.method import InvalidParametersError
@@ -88,7 +89,7 @@ def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callab
         warnings.simplefilter("ignore")
         fitted = _kept if _kept is not None and _is_same(_kept.job, job) else None
         if fitted is None:
-            fitted = Kept(job, *_train(problem, job, started, report))
+            fitted = Kept(replace(job, X_test=None), *_train(problem, job, started, report))
             _keep_if_better(fitted)
         else:
             started()
@@ -99,7 +100,8 @@ def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callab
 
 def _is_same(kept: Job, job: Job) -> bool:
     """Whether the model of a finished trial is wanted; a trial itself is always fitted."""
-    return job.X_test is not None and (kept.study, kept.slot, kept.run.seed) == (job.study, job.slot, job.run.seed)
+    is_trial = (kept.study, kept.slot, kept.run.seed) == (job.study, job.slot, job.run.seed)
+    return is_trial and kept.rows == job.rows and job.X_test is not None
 
 
 def _keep_if_better(fitted: Kept) -> None:
@@ -124,15 +126,16 @@ def _train(
     hooks = {"hooks": [CurveHook(report)]} if method.has_curve else {}
     started()
     start = time.perf_counter()
-    estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
+    if job.rows == "train":
+        estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
+    else:
+        estimator.fit(pd.concat([X, X_valid], ignore_index=True), pd.concat([y, y_valid], ignore_index=True), **hooks)
     fitted = time.perf_counter()
-    metrics, score, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
+    scored = score_rows(estimator, problem.task, X_valid, y_valid) if job.rows == "train" else ({}, None, None)
     rounds = getattr(estimator, "best_iteration_", None)
     outcome = Outcome(
         "complete",
-        metrics,
-        score,
-        predictions,
+        *scored,
         fit_seconds=fitted - start,
         predict_seconds=time.perf_counter() - fitted,
         rounds=None if rounds is None else int(rounds),

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from hopular.methods import Run
 from hopular.search.record import Kind, Record, State
+
+Rows = Literal["train", "train+valid"]  # to train on: without validation rows nothing is left to stop early on or score
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Job:
     deadline: float | None = None  # of the search, in seconds since 1970: the fit is to end by itself in time for it
     study: str = ""  # of which this is a trial; the process keeps the best model of the last study it worked for
     slot: int = 0
+    rows: Rows = "train"
     X_test: Any = None  # rows to predict once the model is chosen; a search never has any
     folder: Path | None = None  # where to save the fitted model
 

@@ -1,15 +1,14 @@
-"""After the search: train the best setting again, with other seeds, or together with the rest of what was tried."""
+"""After the search: the seeds to train the best setting with, and what to combine of all that was tried."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-import pandas as pd
 
-from hopular.methods import Run, get_method
+from hopular.methods import get_method
 from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
 from hopular.search.budget import Budget
 from hopular.search.problem import Problem
@@ -21,35 +20,6 @@ MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
 def replicate_seeds(record: Record, replicates: int) -> list[int]:
     """The seeds to train a setting with: the trial's own first, which gives the trial's own model."""
     return [record.seed + 7919 * place for place in range(replicates)]
-
-
-def fit_record(
-    problem: Problem,
-    method: str,
-    record: Record,
-    budget: Budget,
-    *,
-    seed: int | None = None,
-    rows: Literal["train", "train+valid"] = "train",
-    run: Run | None = None,
-) -> Any:
-    """Train the setting of a trial.
-
-    With the trial's own seed on the training rows (the paper's protocol) this is the trial's own model again, since
-    every method is repeatable. With "train+valid" there are no rows left to stop early on: boosting gets the number of
-    rounds that was best in the trial, other methods hold out rows by themselves or need none.
-    """
-    chosen, params = get_method(method), budget.settings_of(get_method(method), record.params)
-    run = run or Run()
-    run = Run(record.seed if seed is None else seed, run.threads, run.device, run.max_seconds)
-    if rows == "train":
-        estimator = chosen.make(problem.task, params, run)
-        return estimator.fit(problem.X_train, problem.y_train, eval_set=(problem.X_valid, problem.y_valid))
-    if record.rounds is not None:
-        params["n_estimators"] = max(1, record.rounds)
-    X = pd.concat([problem.X_train, problem.X_valid], ignore_index=True)
-    y = pd.concat([problem.y_train, problem.y_valid], ignore_index=True)
-    return chosen.make(problem.task, params, run).fit(X, y)
 
 
 def choose_members(

@@ -11,7 +11,7 @@ import pandas as pd
 from hopular.methods import Run, get_method
 from hopular.search.budget import Budget
 from hopular.search.fit import SOFT
-from hopular.search.job import Job, Outcome
+from hopular.search.job import Job, Outcome, Rows
 from hopular.search.problem import Problem
 from hopular.search.record import Record
 from hopular.search.warm import worker_for
@@ -32,6 +32,7 @@ def train(
     X_test: pd.DataFrame,
     *,
     seed: int | None = None,
+    rows: Rows = "train",
     study: str = "",
     folder: Path | None = None,
     threads: int = 1,
@@ -43,7 +44,9 @@ def train(
     An ensemble has a trial's time for each of its members.
 
     With the trial's own seed this is the trial's own model (the paper's protocol): a process that is still warm from
-    the search `study` has it, another one trains it again, which gives the same since methods are repeatable.
+    the search `study` has it, another one trains it again, which gives the same since methods are repeatable. With the
+    rows "train+valid" boosting gets the number of rounds that was best in the trial, other methods hold out rows by
+    themselves or need none; there is no validation score then.
     """
 
     def beat() -> None:
@@ -56,7 +59,9 @@ def train(
         members = len(params.get("members") or [None])
         max_seconds = max_seconds or (each and SOFT * each * members)
     run = Run(record.seed if seed is None else seed, threads, device, max_seconds)
-    job = Job(method, params, run, None, study, record.slot, X_test, folder)
+    if rows == "train+valid" and record.rounds is not None:
+        params["n_estimators"] = max(1, record.rounds)
+    job = Job(method, params, run, None, study, record.slot, rows, X_test, folder)
     limit = each and PATIENCE * each * members
     with worker_for(problem, method, threads) as worker:
         try:

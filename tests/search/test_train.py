@@ -11,7 +11,7 @@ import pytest
 
 from hopular.data import load, make_splits
 from hopular.methods.saved import load_model
-from hopular.search import warm
+from hopular.search import fit, warm
 from hopular.search.budget import Budget
 from hopular.search.engine import search
 from hopular.search.problem import make_problem
@@ -68,6 +68,32 @@ def test_a_failure_says_of_which_kind(problem, tmp_path, monkeypatch):
     limit = Budget(seconds_per_trial=0.2)
     slow = train(problem, "actor", replace(best, params={"act": "hang"}), limit, problem.X_valid)
     assert slow.kind == "time-out"
+
+
+def test_training_and_validation_rows_together(iris, tmp_path, monkeypatch):
+    problem, X_test = iris
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    best = search(problem, "xgboost", BUDGET, storage=f"sqlite:///{tmp_path}/studies.db").best
+    outcomes = {
+        rows: train(problem, "xgboost", best, BUDGET, X_test, rows=rows, study="s", folder=tmp_path / rows)
+        for rows in ("train", "train+valid")
+    }
+    alone, together = outcomes.values()
+    assert (alone.score, alone.metrics) == (best.score, best.metrics)
+    assert (together.state, together.score, together.metrics, together.predictions) == ("complete", None, {}, None)
+    model = load_model(tmp_path / "train+valid")
+    assert model.n_estimators == model.best_iteration_ == best.rounds
+    assert not np.array_equal(alone.test_predictions, together.test_predictions)
+    assert model.score(problem.X_valid, problem.y_valid) == 1.0
+
+
+def test_no_test_rows_stay_in_a_process(iris, monkeypatch):
+    problem, X_test = iris
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    record = Record(0, 0, {}, "complete", score=1.0)
+    assert train(problem, "decision_tree", record, BUDGET, X_test, study="kept").test_predictions is not None
+    assert fit._kept.job.study == "kept"
+    assert fit._kept.job.X_test is None
 
 
 def test_an_ensemble_has_the_time_of_its_members_and_says_which_it_lost(iris, monkeypatch):
