@@ -81,6 +81,8 @@ class CatBoostTrees(BoostedTrees):
         loss, on_gpu = LOSSES[self._kind], self.device.startswith("cuda")
         params = self._settings | {"n_estimators": self.n_estimators, "loss_function": loss, "random_seed": self._seed}
         params |= {"bootstrap_type": "Bayesian", "use_best_model": valid is not None, "thread_count": self.n_jobs}
+        if on_gpu and ":" in self.device:
+            params["devices"] = self.device.partition(":")[2]
         params |= {"task_type": "GPU" if on_gpu else "CPU", "logging_level": "Silent", "allow_writing_files": False}
         model = catboost.CatBoost(params)
         model.fit(

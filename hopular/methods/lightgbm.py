@@ -81,6 +81,8 @@ class LightGBMTrees(BoostedTrees):
         if self.boosting_type == "goss":
             settings |= {"boosting_type": "gbdt", "data_sample_strategy": "goss", "subsample_freq": 0}
         if self.device.startswith("cuda"):
+            number = self.device.partition(":")[2]
+            settings |= {"gpu_device_id": int(number)} if number else {}
             return settings | {"device_type": "gpu"}  # OpenCL, which the wheels have; "cuda" needs a build of its own
         return settings | {"deterministic": True, "force_row_wise": True}
 

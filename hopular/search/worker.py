@@ -108,6 +108,8 @@ class Worker:
             elapsed = time.monotonic() - start
             if elapsed > limit:
                 self.close()
+                if not started:
+                    raise InfrastructureError(f"the imports of {job.method} took more than {limit:g} s")
                 return _failed("time-out", f"stopped after {elapsed:.1f} s, the limit is {limit:g} s", elapsed, peak)
             if max_memory is not None and peak > max_memory:
                 self.close()

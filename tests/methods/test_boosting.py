@@ -341,16 +341,21 @@ def test_device_switch(name, monkeypatch):
     module = pytest.importorskip(name)
     monkeypatch.setattr(module, "CatBoost" if name == "catboost" else "train", take)
     X, y = table(30)
-    key, gpu, cpu = {
-        "catboost": ("task_type", "GPU", "CPU"),
-        "lightgbm": ("device_type", "gpu", None),
-        "xgboost": ("device", "cuda", "cpu"),
+    key, gpu, cpu, place, second = {
+        "catboost": ("task_type", "GPU", "CPU", "devices", "1"),
+        "lightgbm": ("device_type", "gpu", None, "gpu_device_id", 1),
+        "xgboost": ("device", "cuda", "cpu", "device", "cuda:1"),
     }[name]
-    for device, expected in (("cuda", gpu), ("cpu", cpu), ("mps", cpu)):
+    for device, shown, expected in (
+        ("cuda", key, gpu),
+        ("cpu", key, cpu),
+        ("mps", key, cpu),
+        ("cuda:1", place, second),
+    ):
         given.clear()
         with pytest.raises(Taken):
             make(name, run=Run(device=device)).fit(X, y["two"])
-        assert given.get(key) == expected
+        assert given.get(shown) == expected
 
 
 def test_libraries_are_imported_only_when_needed():

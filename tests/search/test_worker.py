@@ -170,6 +170,15 @@ def test_a_start_that_takes_too_long_is_infrastructure_and_leaves_nothing(proble
         assert worker._process is None
 
 
+def test_imports_that_take_too_long_are_infrastructure(problem, monkeypatch):
+    with Worker(problem) as worker:
+        worker._ready(lambda: None)
+        monkeypatch.setattr(module, "START_SECONDS", 0.1)
+        with pytest.raises(InfrastructureError, match=r"the imports of actor took more than 0\.1 s"):
+            run(worker, "slow_import")
+        assert worker._process is None
+
+
 def test_a_start_can_be_broken_off(problem):
     def beat():
         raise KeyboardInterrupt
