@@ -12,6 +12,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by whoever started the 
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what the tests of faults tried and what survived; also of those that ran in other processes."""
+    reports = [found for kind in ("passed", "failed") for found in terminalreporter.stats.get(kind, [])]
+    lines = [text for found in reports for name, text in found.user_properties if name == "said"]
+    if lines:
+        terminalreporter.section("what was tried, and what survived")
+        for line in lines:
+            terminalreporter.line(f"  {line}")
+
+
 @pytest.fixture(scope="session")
 def prefect_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Prefect server with a database of its own: its start takes many seconds, so that one has to do for all."""

@@ -55,7 +55,7 @@ def make_results(
         id=f"fit of {dataset.name}",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         scores=pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
-        datasets=(_facts(dataset, findings),),
+        datasets=(describe(dataset, findings),),
         units=tuple(units),
         settings=settings,
         provenance=_provenance(settings["seed"]),
@@ -150,7 +150,8 @@ def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> Unit:
     return Unit(dataset.name, split, "ensemble", "complete", params={"members": members}, valid_score=score)
 
 
-def _facts(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
+def describe(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
+    """What a report says of a dataset."""
     kinds = list(dataset.kinds.values())
     return DatasetFacts(
         name=dataset.name,

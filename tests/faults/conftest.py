@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -40,14 +41,9 @@ def benchmark(prefect_server: str, runs: Path) -> Callable[..., SimpleNamespace]
 
 
 @pytest.fixture
-def said(capsys: pytest.CaptureFixture[str]) -> Callable[[str], None]:
-    """Print what was tried and what survived, past pytest's capture."""
-
-    def say(text: str) -> None:
-        with capsys.disabled():
-            print(f"\n  {text}", flush=True)
-
-    return say
+def said(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Note what was tried and what survived; it is printed when all tests are over."""
+    return partial(record_property, "said")
 
 
 @pytest.fixture

@@ -16,8 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
+from hopular.automl.outcome import describe
 from hopular.data import DataError, load, make_splits
+from hopular.data.audit import audit
 from hopular.data.sidecar import read_sidecar
+from hopular.evaluation.results import SCORE_COLUMNS, Results, Unit
 from hopular.methods import Run, get_method, methods
 from hopular.methods.saved import load_model
 from hopular.report.page import render
@@ -77,7 +80,7 @@ def own_folder():
         yield Path(folder)
 
 
-def through(frame, method, suffix):
+def through(frame, method, suffix, is_reported=False):
     """Write, load, split, fit and score; says how far it came."""
     with own_folder() as folder:
         path = folder / f"table{suffix}"
@@ -101,7 +104,29 @@ def through(frame, method, suffix):
         seen[f"{method}: {outcome.message[:100]}"] += 1
         return "failed"
     assert np.isfinite(outcome.predictions).all()
+    if is_reported:
+        report(dataset, split, method, outcome)
+        return "fitted and reported"
     return "fitted"
+
+
+def report(dataset, split, method, outcome):
+    """The page of a benchmark of this table alone: its names are text, and it is whole."""
+    common = {"dataset": dataset.name, "method": method, "split": split.id, "seed": 0, "seconds": 1.0, "memory": 1e6}
+    rows = [{**common, "metric": name, "value": value} for name, value in outcome.metrics.items()]
+    results = Results(
+        id="fuzz",
+        created="2026-01-01T12:00:00+00:00",
+        scores=pd.DataFrame(rows).reindex(columns=list(SCORE_COLUMNS)),
+        datasets=(describe(dataset, audit(dataset, [split])),),
+        units=(Unit(dataset.name, split.id, method, "complete", valid_score=outcome.score),),
+    )
+    check_page(render(results))
+
+
+def check_page(page):
+    assert page.count("<script") == page.count("</script>") == 1  # the page's own
+    assert page.rstrip().endswith("</html>")
 
 
 def fuzz(cases, names):
@@ -110,7 +135,7 @@ def fuzz(cases, names):
     @settings(max_examples=cases, **NO_LIMITS)
     @given(frames(), st.sampled_from(names), st.sampled_from([".csv", ".parquet"]))
     def run(frame, method, suffix):
-        ends[through(frame, method, suffix)] += 1
+        ends[through(frame, method, suffix, is_reported=ends["fitted"] > 4 * ends["fitted and reported"])] += 1
 
     seen.clear()
     run()
@@ -118,15 +143,18 @@ def fuzz(cases, names):
 
 
 def test_random_tables(said):
-    ends = fuzz(60, CHEAP)
-    said(f"{ends.total()} random tables through load, split and cheap methods: {dict(ends)} {dict(seen)}")
+    ends = fuzz(70, CHEAP)
+    said(f"{ends.total()} random tables through load, split, cheap methods and report: {dict(ends)} {dict(seen)}")
+    assert ends["fitted and reported"]
     assert not seen
 
 
 @pytest.mark.soak
 def test_many_random_tables(said):
     ends = fuzz(1200, EVERY)
-    said(f"{ends.total()} random tables through load, split and {len(EVERY)} methods: {dict(ends)} {dict(seen)}")
+    said(
+        f"{ends.total()} random tables through load, split, {len(EVERY)} methods and report: {dict(ends)} {dict(seen)}"
+    )
     assert not seen
 
 
@@ -169,8 +197,8 @@ def fuzz_bytes(cases):
 
 
 def test_random_bytes(said):
-    fuzz_bytes(120)
-    said(f"120 random files as {', '.join(SUFFIXES)}: none was a crash")
+    fuzz_bytes(130)
+    said(f"130 random files as {', '.join(SUFFIXES)}: none was a crash")
 
 
 @pytest.mark.soak
@@ -179,9 +207,11 @@ def test_many_random_bytes(said):
     said(f"1,500 random files as {', '.join(SUFFIXES)}: none was a crash")
 
 
-@settings(max_examples=5, **NO_LIMITS)
-@given(st.lists(NAMES, min_size=3, max_size=3, unique=True))
-def test_reports_of_random_names(names):
+def fuzz_names(cases):
+    settings(max_examples=cases, **NO_LIMITS)(given(st.lists(NAMES, min_size=3, max_size=3, unique=True))(named))()
+
+
+def named(names):
     results = make_results(3, ("glm", "majority"), 1)
     renamed = dict(zip((facts.name for facts in results.datasets), names, strict=True))
     results = replace(
@@ -191,5 +221,16 @@ def test_reports_of_random_names(names):
         scores=results.scores.replace({"dataset": renamed}),
     )
     page = render(results)
-    assert page.count("<script") == page.count("</script>") == 1  # the page's own
+    check_page(page)
     assert all(str(escape(name)) in page for name in names if name.isprintable())
+
+
+def test_reports_of_random_names(said):
+    fuzz_names(5)
+    said("5 reports on datasets of random names: the names are text in each")
+
+
+@pytest.mark.soak
+def test_many_reports_of_random_names(said):
+    fuzz_names(25)
+    said("25 reports on datasets of random names: the names are text in each")
