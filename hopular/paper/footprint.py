@@ -174,7 +174,8 @@ def kept_footprint() -> pd.DataFrame | None:
     table = _kept()
     if table is None or table.empty:
         return None
-    return table[table["device"] == table["device"].iloc[-1]].reset_index(drop=True)
+    of_last: pd.DataFrame = table[table["device"] == table["device"].iloc[-1]]
+    return of_last.reset_index(drop=True)
 
 
 def _kept() -> pd.DataFrame | None:

@@ -75,7 +75,8 @@ COLUMNS = (
 )
 
 
-ROOMY, LUXURY = 110, ("group", "median_rank", "sound_median", "datasets", "relative")
+# What a narrow terminal does without, the first of them first.
+LUXURY = ("sound_median", "group", "datasets", "median_rank", "relative", "memory", "wins")
 
 
 def leaderboard(results: Results) -> pd.DataFrame:
@@ -143,7 +144,7 @@ def to_rich(board: pd.DataFrame, title: str = "Leaderboard", width: int = 120) -
     from rich.table import Table
     from rich.text import Text
 
-    columns = [column for column in shown_columns(board) if width >= ROOMY or column.name not in LUXURY]
+    columns = _fitting(board, width)
     table = Table(title=title, title_justify="left", header_style="bold", box=None, pad_edge=False)
     for column in columns:
         table.add_column(column.heading, justify="right" if column.better else "left", no_wrap=True)
@@ -180,6 +181,18 @@ def to_latex(board: pd.DataFrame) -> str:
 def escape_latex(words: str) -> str:
     """Text that LaTeX prints as it stands."""
     return "".join(LATEX.get(letter, letter) for letter in words)
+
+
+def _fitting(board: pd.DataFrame, width: int) -> list[Column]:
+    """The columns shown, without as many of LUXURY as it takes to keep within a width."""
+    columns = shown_columns(board)
+    rows = board.to_dict("records")
+    widths = {column.name: max(map(len, [column.heading, *map(column.text, rows)])) for column in columns}
+    for name in LUXURY:
+        if sum(widths.values()) + 2 * (len(widths) - 1) <= width:
+            break
+        widths.pop(name, None)
+    return [column for column in columns if column.name in widths]
 
 
 def _cells(board: pd.DataFrame, columns: list[Column]) -> list[list[str]]:

@@ -109,6 +109,16 @@ def test_the_terminal_shows_every_method_on_one_line(board: pd.DataFrame) -> Non
     assert "Random forest" in " ".join(lines)
 
 
+@pytest.mark.parametrize("width", [80, 100, 120, 150])
+def test_a_narrow_terminal_has_fewer_columns_rather_than_cut_ones(board: pd.DataFrame, width: int) -> None:
+    console = Console(width=width, file=io.StringIO())
+    console.print(to_rich(board, "On 5 datasets", width))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "…" not in text
+    assert ("Median rank" in text) == (width >= 120)
+    assert all(heading in text for heading in ("#", "Mean rank", "Failed", "Training"))
+
+
 def test_names_are_no_markup_in_the_terminal(board: pd.DataFrame) -> None:
     console = Console(width=150, file=io.StringIO())
     console.print(to_rich(board.assign(title="[bold]x[/bold]")))
