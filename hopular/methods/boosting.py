@@ -102,7 +102,7 @@ def _from_json(value: Any) -> Any:
     return np.asarray(value["values"], dtype=value["dtype"]) if isinstance(value, dict) else value
 
 
-class BoostedTrees(BaseEstimator, ABC):  # type: ignore[misc]
+class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """A boosting library as an estimator for frames with numbers, categories and missing values.
 
     The library gets numbers and category codes. Where there is nothing to learn (one class, a constant target,

@@ -14,7 +14,7 @@ from hopular.methods.boosting import (
     Array,
     BoostedClassifier,
     BoostedRegressor,
-    BoostedTrees,
+    BoostingEstimator,
     Deadline,
     Trained,
 )
@@ -24,7 +24,7 @@ LOSSES = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
 MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category like the codes 0, 1, ...
 
 
-class CatBoostTrees(BoostedTrees):
+class CatBoostTrees(BoostingEstimator):
     """What classifier and regressor share; parameters are named as in CatBoost, which chooses those that are None.
 
     CatBoost has no gain: `feature_importances_` are its PredictionValuesChange. On a GPU it takes no callbacks, so

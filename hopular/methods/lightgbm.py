@@ -13,7 +13,7 @@ from hopular.methods.boosting import (
     Array,
     BoostedClassifier,
     BoostedRegressor,
-    BoostedTrees,
+    BoostingEstimator,
     Deadline,
     Trained,
     best_round,
@@ -23,7 +23,7 @@ from hopular.methods.method import Method, Run
 METRICS = {"regression": "rmse", "binary": "binary_logloss", "multiclass": "multi_logloss"}
 
 
-class LightGBMTrees(BoostedTrees):
+class LightGBMTrees(BoostingEstimator):
     """What classifier and regressor share; parameters are named as in LGBMModel and have its defaults.
 
     With `boosting_type="dart"` later rounds rescale earlier trees, so there is no early stopping and all rounds are

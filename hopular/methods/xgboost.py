@@ -13,7 +13,7 @@ from hopular.methods.boosting import (
     Array,
     BoostedClassifier,
     BoostedRegressor,
-    BoostedTrees,
+    BoostingEstimator,
     Deadline,
     Trained,
     best_round,
@@ -27,7 +27,7 @@ OBJECTIVES = {  # with the metric that validates them
 }
 
 
-class XGBoostTrees(BoostedTrees):
+class XGBoostTrees(BoostingEstimator):
     """What classifier and regressor share; parameters are named as in XGBoost and have its defaults."""
 
     _model_file = "model.ubj"

@@ -37,11 +37,6 @@ class Actor:
     def act_kill(self, X: Any, y: Any) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def act_kill_once(self, X: Any, y: Any) -> None:
-        if not os.path.exists(self.params["file"]):
-            open(self.params["file"], "w").close()
-            os.kill(os.getpid(), signal.SIGKILL)
-
     def act_exit(self, X: Any, y: Any) -> None:
         sys.exit(7)
 
