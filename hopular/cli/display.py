@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -20,7 +21,8 @@ OVER = ("done", "reused", "failed")
 def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[Callable[[Event], None]]:
     """Gives a listener for the events of a run: a live picture on a terminal, otherwise a line per unit.
 
-    It has a standard error of its own, so that the usual one can be sent elsewhere meanwhile.
+    With `is_verbose` there are lines above the picture too, and one for each trial. It has a standard error of its
+    own, so that the usual one can be sent elsewhere meanwhile.
     """
     if is_quiet:
         yield lambda event: None
@@ -35,31 +37,55 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
             with Live(
                 get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False
             ):
-                yield picture
+                lines = _Lines(partial(screen.print, markup=False), is_verbose)
+                yield partial(_tell, (picture, lines)) if is_verbose else picture
         else:
-            yield _Lines(terminal, is_verbose)
+            yield _Lines(partial(print, file=terminal, flush=True), is_verbose)
 
 
-class _Lines:
-    """Plain lines: one per finished unit, and with `is_verbose` one per trial."""
+def _tell(listeners: Sequence[Callable[[Event], None]], event: Event) -> None:
+    for listener in listeners:
+        listener(event)
 
-    def __init__(self, file: TextIO, is_verbose: bool) -> None:
-        self._file, self._is_verbose = file, is_verbose
-        self._units, self._over = 0, 0
+
+class _Progress:
+    """How many units there are and how many are over, from which the time left is guessed."""
+
+    def __init__(self) -> None:
+        self._units, self._over, self._reused, self._start = 0, 0, 0, time.monotonic()
 
     def __call__(self, event: Event) -> None:
         if event.stage == "planned":
             self._units = event.trials
-            self._print(f"{event.message}: {event.trials} units")
         elif event.stage in OVER:
             self._over += 1
-            self._print(f"[{self._over}/{self._units}] {event.dataset} {event.split} {event.method}: {outcome(event)}")
+            self._reused += event.stage == "reused"
+
+    def left(self) -> str:
+        """', about 1:30 left'; nothing before the first unit is trained and after the last."""
+        trained, rest = self._over - self._reused, self._units - self._over
+        if not trained or not rest:
+            return ""
+        return f", about {_clock((time.monotonic() - self._start) / trained * rest)} left"
+
+
+class _Lines(_Progress):
+    """Plain lines: one per finished unit with the time left, and with `is_verbose` one per trial."""
+
+    def __init__(self, write: Callable[[str], None], is_verbose: bool) -> None:
+        super().__init__()
+        self._write, self._is_verbose = write, is_verbose
+
+    def __call__(self, event: Event) -> None:
+        super().__call__(event)
+        if event.stage == "planned":
+            self._write(f"{event.message}: {event.trials} units")
+        elif event.stage in OVER:
+            unit = f"{event.dataset} {event.split} {event.method}"
+            self._write(f"[{self._over}/{self._units}{self.left()}] {unit}: {outcome(event)}")
         elif event.stage == "trial" and self._is_verbose:
             best = "" if event.best is None else f", best so far {abs(event.best):.4g}"
-            self._print(f"  {event.dataset} {event.split} {event.method}: trial {event.trial} of {event.trials}{best}")
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._file, flush=True)
+            self._write(f"  {event.dataset} {event.split} {event.method}: trial {event.trial} of {event.trials}{best}")
 
 
 def outcome(event: Event) -> str:
@@ -70,24 +96,23 @@ def outcome(event: Event) -> str:
     return f"{event.message} {event.best:.4g}{before}"
 
 
-class _Picture:
+class _Picture(_Progress):
     """The state of a run, drawn anew several times a second."""
 
     def __init__(self) -> None:
-        self._units, self._over, self._reused, self._name = 0, 0, 0, ""
+        super().__init__()
+        self._name = ""
         self._running: dict[tuple[str, str, str], Event] = {}
         self._scores: dict[str, dict[str, list[float]]] = {}
         self._failed: list[Event] = []
-        self._start = time.monotonic()
 
     def __call__(self, event: Event) -> None:
+        super().__call__(event)
         unit = (event.dataset, event.split, event.method)
         if event.stage == "planned":
-            self._units, self._name = event.trials, event.message
+            self._name = event.message
         elif event.stage in OVER:
             self._running.pop(unit, None)
-            self._over += 1
-            self._reused += event.stage == "reused"
             if event.stage == "failed":
                 self._failed.append(event)
             elif event.best is not None:
@@ -114,12 +139,10 @@ class _Picture:
         from rich.table import Table
 
         elapsed = time.monotonic() - self._start
-        trained = self._over - self._reused
-        left = "" if not trained else f", about {_clock(elapsed / trained * (self._units - self._over))} left"
         line = Table.grid(padding=(0, 1))
         line.add_row(
             ProgressBar(total=self._units, completed=self._over, width=30),
-            f"{self._over} of {self._units} units, {_clock(elapsed)}{left}",
+            f"{self._over} of {self._units} units, {_clock(elapsed)}{self.left()}",
         )
         return line
 

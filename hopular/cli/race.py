@@ -43,7 +43,7 @@ def show_race(seconds: float, is_quiet: bool = False) -> Iterator[Callable[[News
             ):
                 yield picture
         else:
-            yield _Lines(terminal)
+            yield _Lines(terminal, seconds)
 
 
 class _Standing:
@@ -74,10 +74,11 @@ class _Standing:
 
 
 class _Lines:
-    """Plain lines: one whenever a better model is found, and one per stage."""
+    """Plain lines: one whenever a better model is found, and one per stage, each with the time left."""
 
-    def __init__(self, file: TextIO) -> None:
-        self._file, self._start, self._lock = file, time.monotonic(), threading.Lock()
+    def __init__(self, file: TextIO, seconds: float) -> None:
+        self._file, self._seconds = file, seconds
+        self._start, self._lock = time.monotonic(), threading.Lock()
         self._standing = _Standing()
 
     def __call__(self, news: News) -> None:
@@ -92,7 +93,8 @@ class _Lines:
                 self._print(STAGES[news.stage])
 
     def _print(self, text: str) -> None:
-        print(f"{_clock(time.monotonic() - self._start)}  {text}", file=self._file, flush=True)
+        elapsed = time.monotonic() - self._start
+        print(f"{_clock(elapsed)}  {_clock(self._seconds - elapsed)} left  {text}", file=self._file, flush=True)
 
 
 class _Picture:
