@@ -20,7 +20,6 @@ CHUNK = 1 << 17  # associations a thread handles at once: what is made of them s
 ROWS = 64  # rows below which a product with many stored patterns becomes inefficient
 KEEP = 1 << 23  # associations kept for the backward pass, per call: 32 MB in float32, twice with dropout
 SHORT = 64  # stored patterns below which torch's softmax spends more on each row than on its numbers
-VECTOR = 16  # the same for its derivative
 SAFE = 60.0  # scores within this bound can be exponentiated in float32 as they are
 
 
@@ -56,11 +55,16 @@ def _softmax(scores: Tensor) -> Tensor:
     return scores.div_(scores @ scores.new_ones(scores.shape[-1], 1))
 
 
-def _softmax_backward(d_p: Tensor, p: Tensor) -> Tensor:
-    """The gradient of the scores, p (d_p - sum p d_p), from that of the weights; `d_p` is consumed."""
-    if p.shape[-1] >= VECTOR or p.device.type != "cpu":
+def _softmax_backward(d_read: Tensor, p: Tensor, read: Tensor, mask: Tensor | None) -> Tensor:
+    """The gradient of the scores, p (d_p - sum p d_p) with d_p = mask d_read; `d_read` is consumed.
+
+    On short rows it is read d_read - p sum(read d_read), where `read` is p times the mask: two passes fewer.
+    """
+    if p.shape[-1] >= SHORT or p.device.type != "cpu":
+        d_p = d_read if mask is None else d_read.mul_(mask)
         return torch._softmax_backward_data(d_p, p, -1, p.dtype, grad_input=d_p)
-    return d_p.sub_((d_p * p) @ p.new_ones(p.shape[-1], 1)).mul_(p)
+    d_scores = d_read.mul_(read)
+    return d_scores.addcmul_(p, d_scores @ p.new_ones(p.shape[-1], 1), value=-1)
 
 
 class _Associate(torch.autograd.Function):
@@ -90,7 +94,7 @@ class _Associate(torch.autograd.Function):
                 p = p * masks[-1].to(p.dtype)
                 if keep is not None:
                     keep.append(p)
-            out[g, r] = torch.bmm(p, value[g])
+            torch.bmm(p, value[g], out=out[g, r])
         ctx.save_for_backward(query, key, value, *(keep or ()))
         ctx.beta, ctx.leave_out_own, ctx.masks = beta, leave_out_own, masks
         return out
@@ -100,25 +104,22 @@ class _Associate(torch.autograd.Function):
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *keep = ctx.saved_tensors
         groups, rows, stored = query.shape[0], query.shape[1], key.shape[1]
-        d_out = d_out.contiguous()
         d_query = query.new_empty(query.shape)
         # Transposed, so that the products that add to them have the long side innermost.
-        d_key, d_value = key.new_zeros(key.mT.shape), value.new_zeros(value.mT.shape)
+        d_key, d_value = key.new_empty(key.mT.shape), value.new_empty(value.mT.shape)
         for i, (g, r) in enumerate(_chunks(groups, rows, stored)):
-            own = r.start if ctx.leave_out_own else None
             mask = ctx.masks[i].to(query.dtype) if ctx.masks else None
             if keep:
-                p, dropped = keep.pop(0), keep.pop(0) if ctx.masks else None
+                p = keep.pop(0)
+                read = p if mask is None else keep.pop(0)
             else:
-                p = _weights(query[g, r], key[g], ctx.beta, own)
-                dropped = None if mask is None else p * mask
-            d_value[g].baddbmm_(d_out[g, r].mT, p if dropped is None else dropped)
-            d_p = torch.bmm(d_out[g, r], value[g].mT)
-            if mask is not None:
-                d_p.mul_(mask)
-            d_scores = _softmax_backward(d_p, p)
-            d_query[g, r] = torch.baddbmm(query.new_empty(()), d_scores, key[g], beta=0, alpha=ctx.beta)
-            d_key[g].baddbmm_(query[g, r].mT, d_scores, alpha=ctx.beta)
+                p = _weights(query[g, r], key[g], ctx.beta, r.start if ctx.leave_out_own else None)
+                read = p if mask is None else p * mask
+            so_far = 0 if r.start == 0 else 1  # the first rows of a group find nothing to add to
+            d_value[g].baddbmm_(d_out[g, r].mT, read, beta=so_far)
+            d_scores = _softmax_backward(torch.bmm(d_out[g, r], value[g].mT), p, read, mask)
+            d_query[g, r].baddbmm_(d_scores, key[g], beta=0, alpha=ctx.beta)
+            d_key[g].baddbmm_(query[g, r].mT, d_scores, beta=so_far, alpha=ctx.beta)
         return d_query, d_key.mT, d_value.mT, None, None, None
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from hopular.model.encoding import Attribute, Encoding, is_date, is_duration, label
 from hopular.model.masking import target_mask
 from hopular.model.network import Hopular, Memory
-from hopular.model.prediction import chunk_rows
+from hopular.model.prediction import chunks
 
 
 def fill_missing(
@@ -23,8 +23,7 @@ def fill_missing(
     missing = rows.isnan()
     masked = missing | target_mask(rows, encoding.target)
     with torch.inference_mode():
-        chunks = zip(rows.split(chunk_rows(rows)), masked.split(chunk_rows(rows)), strict=True)
-        parts = [network(*chunk, memory) for chunk in chunks]
+        parts = [network(rows[chunk], masked[chunk], memory) for chunk in chunks(rows)]
     predictions = [torch.cat(group) for group in zip(*parts, strict=True)]
     for place, attribute in enumerate(encoding.attributes):
         # A category never seen in training is encoded as missing, yet it is a value and stays.

@@ -208,11 +208,13 @@ def project_attributes(maps: list[nn.Linear], n_networks: int, x: Tensor) -> tup
 
     Unit c M + m of a map is component c of network m: no copy is needed for that order.
     """
-    weight, bias = maps[0].weight, maps[0].bias
+    weight: Tensor = maps[0].weight
+    bias: Tensor = maps[0].bias
     if len(maps) > 1:
         weight, bias = torch.cat([m.weight for m in maps]), torch.cat([m.bias for m in maps])
     units = torch.addmm(bias[:, None], weight, x.flatten(0, 1).mT)
-    return units.view(len(maps), -1, n_networks * x.shape[0], x.shape[1]).permute(0, 2, 3, 1).unbind(0)
+    of_maps = units.view(len(maps), -1, n_networks * x.shape[0], x.shape[1]).unbind()
+    return tuple(of_map.permute(1, 2, 0) for of_map in of_maps)
 
 
 class Block(nn.Module):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
@@ -13,9 +15,11 @@ CHUNK_ROWS = 1024  # and rows, at most
 FEW = 4
 
 
-def chunk_rows(rows: Tensor) -> int:
-    """How many of the rows go through the network at once, so that its memory is bounded in wide tables as well."""
-    return max(FEW, min(CHUNK_ROWS, CHUNK // rows.shape[1]))
+def chunks(rows: Tensor) -> Iterator[slice]:
+    """Which rows go through the network at once, so that its memory is bounded in wide tables as well."""
+    size = max(FEW, min(CHUNK_ROWS, CHUNK // rows.shape[1]))
+    for start in range(0, len(rows), size):
+        yield slice(start, start + size)
 
 
 def predict_target(network: Hopular, rows: Tensor, memory: Memory) -> Tensor:
@@ -26,7 +30,8 @@ def predict_target(network: Hopular, rows: Tensor, memory: Memory) -> Tensor:
     """
     parts = []
     with torch.inference_mode():
-        for part in rows.split(chunk_rows(rows)):
+        for chunk in chunks(rows):
+            part = rows[chunk]
             size = len(part)
             if size < FEW:
                 part = part[torch.arange(FEW, device=part.device) % size]
@@ -38,7 +43,8 @@ def predict_target(network: Hopular, rows: Tensor, memory: Memory) -> Tensor:
 def read_weights(network: Hopular, rows: Tensor, memory: Memory, k: int) -> tuple[Tensor, Tensor]:
     """The k largest weights with which each row reads the stored rows, and their places, both (rows, k)."""
     weights, places = [], []
-    for part in rows.split(chunk_rows(rows)):
+    for chunk in chunks(rows):
+        part = rows[chunk]
         top = network.read_weights(part, target_mask(part, network.arch.target), memory).topk(k, dim=1)
         weights.append(top.values)
         places.append(top.indices)
