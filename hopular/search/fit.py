@@ -114,7 +114,7 @@ def _train(
     problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]
 ) -> tuple[Outcome, Any]:
     method, params = get_method(job.method), dict(job.params)
-    frames = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
+    frames: tuple[Any, ...] = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
     X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
     try:
         method.make(problem.task, params, job.run)  # imports its library, which is no part of the fit
