@@ -346,12 +346,8 @@ def test_device_switch(name, monkeypatch):
         "lightgbm": ("device_type", "gpu", None, "gpu_device_id", 1),
         "xgboost": ("device", "cuda", "cpu", "device", "cuda:1"),
     }[name]
-    for device, shown, expected in (
-        ("cuda", key, gpu),
-        ("cpu", key, cpu),
-        ("mps", key, cpu),
-        ("cuda:1", place, second),
-    ):
+    cases = [("cuda", key, gpu), ("cpu", key, cpu), ("mps", key, cpu), ("cuda:1", place, second)]
+    for device, shown, expected in cases:
         given.clear()
         with pytest.raises(Taken):
             make(name, run=Run(device=device)).fit(X, y["two"])
