@@ -131,7 +131,9 @@ def _train(
     else:
         estimator.fit(pd.concat([X, X_valid], ignore_index=True), pd.concat([y, y_valid], ignore_index=True), **hooks)
     fitted = time.perf_counter()
-    scored = score_rows(estimator, problem.task, X_valid, y_valid) if job.rows == "train" else ({}, None, None)
+    scored: tuple[dict[str, float], float | None, Any] = ({}, None, None)
+    if job.rows == "train":
+        scored = score_rows(estimator, problem.task, X_valid, y_valid)
     rounds = getattr(estimator, "best_iteration_", None)
     outcome = Outcome(
         "complete",
