@@ -180,7 +180,7 @@ def _changes(changes: Comparison) -> dict[str, Any]:
     lists = (
         ("New datasets", changes.new_datasets),
         ("Datasets no longer in it", changes.gone_datasets),
-        ("Datasets whose contents changed, which are not compared", changes.changed_datasets),
+        ("Datasets whose contents changed: scores are not compared, leaders are", changes.changed_datasets),
         ("New methods", [title_of(name) for name in changes.new_methods]),
         ("Methods no longer in it", [title_of(name) for name in changes.gone_methods]),
         ("Failed now", [f"{title_of(method)} on {dataset}" for dataset, method in changes.newly_failed]),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn import datasets
 
 from hopular.data.dataset import Dataset, Task
 from hopular.data.errors import DataError, nearest
@@ -16,18 +15,18 @@ from hopular.data.errors import DataError, nearest
 
 @dataclass(frozen=True)
 class _Bundled:
-    load: Callable[..., Any]
+    loader: str  # in sklearn.datasets, which is imported when it is needed
     task: Task
     options: dict[str, Any]
     categorical: tuple[str, ...] = ()
 
 
 BUNDLED = {
-    "iris": _Bundled(datasets.load_iris, "classification", {}),
-    "wine": _Bundled(datasets.load_wine, "classification", {}),
-    "breast-cancer-wisconsin": _Bundled(datasets.load_breast_cancer, "classification", {}),
-    "diabetes": _Bundled(datasets.load_diabetes, "regression", {"scaled": False}, ("sex",)),
-    "digits": _Bundled(datasets.load_digits, "classification", {}),
+    "iris": _Bundled("load_iris", "classification", {}),
+    "wine": _Bundled("load_wine", "classification", {}),
+    "breast-cancer-wisconsin": _Bundled("load_breast_cancer", "classification", {}),
+    "diabetes": _Bundled("load_diabetes", "regression", {"scaled": False}, ("sex",)),
+    "digits": _Bundled("load_digits", "classification", {}),
 }
 
 
@@ -41,7 +40,7 @@ def load(name: str) -> Dataset:
     if name not in BUNDLED:
         raise DataError(f"scikit-learn bundles no dataset {name!r}.{nearest(name, BUNDLED)} There are: {list(BUNDLED)}")
     bundled = BUNDLED[name]
-    content = bundled.load(as_frame=True, **bundled.options)
+    content = getattr(importlib.import_module("sklearn.datasets"), bundled.loader)(as_frame=True, **bundled.options)
     X = content.data.astype(np.float64)
     for column in bundled.categorical:
         X[column] = X[column].map("{:g}".format).astype("category")
@@ -51,4 +50,4 @@ def load(name: str) -> Dataset:
         y = pd.Series(pd.Categorical.from_codes(y, labels), name="class")
     else:
         y = y.astype(np.float64)
-    return Dataset(name, X, y, bundled.task, source=f"scikit-learn, {bundled.load.__name__}")
+    return Dataset(name, X, y, bundled.task, source=f"scikit-learn, {bundled.loader}")
