@@ -111,9 +111,9 @@ def command_of(plan: Plan) -> str:
         words += ["--methods", ",".join(plan.methods)]
     for name, field in Plan.model_fields.items():
         value = getattr(plan, name)
-        if name in ("datasets", "methods", "limits", "address") or (value == field.default and name != "budget"):
+        if name in ("datasets", "methods", "limits") or (value == field.default and name != "budget"):
             continue
-        words += [f"--{name}", str(value)]
+        words += [f"--{name}", without_secrets(str(value))]
     for name, value in plan.limits.items():
         words += [f"--{name.replace('_', '-')}", str(value)]
     return shlex.join(words)

@@ -43,6 +43,14 @@ def test_one_file_that_can_be_used_is_enough(hopular: Hopular, file: Path, tmp_p
         assert "flows.benchmark" in outcome.err  # it has come to the start
 
 
+def test_the_command_to_go_on_with_is_whole() -> None:
+    from flows.collect import command_of
+    from flows.plan import Plan
+
+    plan = Plan(datasets=["iris"], budget="smoke", runner="dask", address="tcp://me:hush@host:8786")
+    assert command_of(plan) == "hopular benchmark iris --budget smoke --runner dask --address tcp://host:8786"
+
+
 def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     with socket.create_server(("127.0.0.1", 0)) as server:
