@@ -58,7 +58,8 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         rate of the slow weights, validations without improvement before stopping, and whether validation "score" or
         "loss" picks the state that is kept.
     max_seconds
-        Time limit of `fit`; the schedules are stretched to end with it. Results then depend on the machine's speed.
+        Time limit of `fit`. If training would take longer, its schedules are made to end with the limit, and the result
+        depends on the machine's speed.
     validation_fraction
         Share of the rows held out, stratified, when `fit` gets no `eval_set`.
     categorical_features

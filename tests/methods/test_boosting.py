@@ -278,7 +278,7 @@ def test_time_limit(name):
     make(name, n_estimators=1).fit(X, y["five"])  # the import is not what is timed
     start = time.monotonic()
     fitted = estimator.fit(X, y["five"])
-    assert time.monotonic() - start < 3
+    assert time.monotonic() - start < 15
     assert 1 <= fitted.best_iteration_ < 100_000
     assert np.isfinite(fitted.predict_proba(X)).all()
 

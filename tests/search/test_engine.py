@@ -279,8 +279,11 @@ def test_what_cannot_be_searched_is_refused_before_anything_starts(problem, sqli
 
 
 def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage, monkeypatch):
+    begun = []
+
     class Patient(InlineWorker):
         def run(self, job, *, beat, **options):
+            begun.append(job.params["act"])
             while job.params["act"] == "hang":
                 beat()
                 time.sleep(0.01)
@@ -292,14 +295,14 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
     budget = Budget(seconds=2.5)
     start = time.monotonic()
     result = search(problem, "actor", budget, storage=new_storage)
-    assert 2.5 < time.monotonic() - start < 8
+    assert time.monotonic() - start > 2.5
     assert read_result(problem, "actor", budget, storage=new_storage) == result
     assert result.summary == "1 of 3 trials: 1 complete"
     assert not result.complete
     assert leases(new_storage) == []
-    start = time.monotonic()
+    assert begun == ["nothing", "hang"]
     assert search(problem, "actor", budget, storage=new_storage) == result
-    assert time.monotonic() - start < 2.4  # nothing like the whole time again
+    assert begun == ["nothing", "hang"]  # no time was left
 
 
 def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monkeypatch):

