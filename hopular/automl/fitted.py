@@ -128,8 +128,10 @@ class Fitted:
                 shutil.rmtree(old)
             else:
                 os.replace(part, target)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(part, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise _unwritable(target, error) from error
             raise
         return Path(folder)
 
@@ -187,9 +189,12 @@ def check_target(folder: Path) -> None:
         above.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryDirectory(prefix=".hopular-", dir=above).cleanup()
     except OSError as error:
-        raise ModelError(
-            f"no model can be written to {str(folder)!r} ({error.strerror}: {error.filename}): name another folder"
-        ) from error
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> ModelError:
+    why = f"{error.strerror}: {error.filename}" if error.filename else error.strerror or str(error)
+    return ModelError(f"no model can be written to {str(folder)!r} ({why}): make room, or name another folder")
 
 
 def _read_note(folder: Path) -> dict[str, Any]:

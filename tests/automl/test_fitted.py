@@ -71,7 +71,7 @@ def test_a_place_where_nothing_can_be_written_is_refused(
 ) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        ValueError, match=r"no model can be written to '.*file/sub' \(File exists: .*file\): name another"
+        ValueError, match=r"no model can be written to '.*file/sub' \(File exists: .*file\): make room, or name another"
     ):
         check_target(tmp_path / "file" / "sub")
     with pytest.raises(ValueError, match=r"no model can be written to '/proc/a/b' \(No such file"):

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from hopular.automl import Fitted, fit_table, load_fitted
+from hopular.cli import app
+from hopular.cli.frame import run
 from hopular.data import load
 from hopular.data.formats import read_table
 
@@ -67,6 +69,18 @@ FILES = {
     "imbalance": (imbalance, "answer", 0.8),
     "regression": (regression, "answer", None),
 }
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["semicolons", "dates"])
+def test_the_command_does_it_with_all_methods(name: str, tmp_path: Path) -> None:
+    make, target, _ = FILES[name]
+    file = tmp_path / f"{name}.csv"
+    file.write_bytes(make())
+    assert run(app, ["fit", str(file), "--target", target, "--minutes", "1", "-o", str(tmp_path / "model")]) == 0
+    assert run(app, ["predict", str(tmp_path / "model"), str(file), "-o", str(tmp_path / "answers.csv")]) == 0
+    answers = read_table(tmp_path / "answers.csv")["prediction"].astype("str")
+    assert (answers == load(str(file), target=target).y.astype("str")).mean() > 0.9
 
 
 @pytest.mark.slow

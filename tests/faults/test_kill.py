@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+import signal
 import time
 
 import pytest
 
 from tests.faults.command import processes_of, running, scratch_of, wait_for
-from tests.faults.whole import check_nothing_left, check_whole, score_table
+from tests.faults.whole import all_runs, check_nothing_left, check_store, check_whole, score_table, store_of
 
 pytestmark = pytest.mark.slow
 FEW = ["benchmark", "iris", "diabetes", "--methods", "glm,majority,mean", "--budget", "smoke", "--verbose"]
@@ -38,6 +39,24 @@ def test_a_worker_and_then_the_command_are_killed(tmp_path, through_server, said
     said(
         f"killed a worker and the command after {seen} lines of progress: same scores, nothing missing, double or left"
     )
+
+
+@pytest.mark.soak
+def test_ctrl_c_ends_with_130_and_the_command_that_goes_on(tmp_path, through_server, said):
+    runs = tmp_path / "runs"
+    with running(FEW, runs, **through_server) as command:
+        assert command.wait_for_line(2)
+        command.process.send_signal(signal.SIGINT)
+        assert command.end(120) == 130, command.text
+        words = "hopular benchmark iris diabetes --methods glm,majority,mean --budget smoke"
+        assert f"stopped. What is finished is kept; go on with: {words}" in command.text
+    with store_of(runs) as client:
+        assert "RUNNING" not in {run.info.status for run in all_runs(client)}
+    with running(words.split()[1:], runs, **through_server) as command:
+        assert command.end() == 0, command.text
+    with store_of(runs) as client:
+        check_store(client, units=4)
+    said("Ctrl-C in the midst: exit code 130, and the command that it named completed the benchmark")
 
 
 @pytest.mark.soak

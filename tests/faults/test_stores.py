@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from hopular.automl import fit_table, load_fitted
 from hopular.methods import Run, get_method
 from hopular.methods.saved import load_model, save_model
 from hopular.search import warm
@@ -20,6 +21,7 @@ from hopular.search.budget import Budget
 from hopular.search.engine import search
 from hopular.search.problem import make_problem
 from hopular.search.storage import StorageError, Study, open_storage
+from tests.automl.conftest import flowers
 from tests.faults.whole import all_runs, check_store, score_table, store_of
 from tests.search.conftest import InlineWorker, make_dataset, make_split
 from tests.toys import toy_methods
@@ -135,20 +137,27 @@ def _result_files():
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A disk of a few megabytes, and how to make it larger."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True).returncode:
-        pytest.skip("mounting a small disk needs root")
-    yield folder, lambda: subprocess.run(["mount", "-o", "remount,size=300m", str(folder)], check=True)
-    subprocess.run(["umount", "-l", str(folder)], check=True)
+def small_disk():
+    """Mounts a small disk on a folder, and gives how to make it larger."""
+    mounted = []
+
+    def mount(folder, size):
+        folder.mkdir(parents=True, exist_ok=True)
+        words = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+        if os.geteuid() != 0 or subprocess.run(words, capture_output=True).returncode:
+            pytest.skip("mounting a small disk needs root")
+        mounted.append(folder)
+        return lambda: subprocess.run(["mount", "-o", "remount,size=300m", str(folder)], check=True)
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 @pytest.mark.soak
-def test_a_full_disk_is_named_and_a_restart_completes(small_disk, benchmark, monkeypatch, said):
-    folder, enlarge = small_disk
+def test_a_full_disk_is_named_and_a_restart_completes(small_disk, benchmark, tmp_path, monkeypatch, said):
+    folder = tmp_path / "disk"
+    enlarge = small_disk(folder, "2m")
     monkeypatch.setenv("HOPULAR_RUNS", str(folder / "runs"))
     monkeypatch.setenv("HOPULAR_CACHE", str(folder / "cache"))
     message = trouble(benchmark)
@@ -160,6 +169,36 @@ def test_a_full_disk_is_named_and_a_restart_completes(small_disk, benchmark, mon
         check_store(client, units=4)
         assert len(all_runs(client)) == 4 + 6 + 1
     said(f"a disk of 2 MB: stopped with '{message[:90]}...', and with room completed")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("place", ["artifacts", "cache"])
+def test_a_disk_full_of_artifacts_or_cache(place, small_disk, benchmark, runs, said):
+    """The databases have room, and what is written beside them has not."""
+    enlarge = small_disk(runs / place, "8k")
+    message = trouble(benchmark)
+    if place == "artifacts":
+        assert "No space left on device" in message, message
+    else:  # costs time later, not the dataset now
+        assert message == ""
+    enlarge()
+    outcome = benchmark(**SMALL)
+    assert (outcome.units, outcome.failed) == (4, {})
+    with store_of(runs) as client:
+        check_store(client, units=4)
+    said(f"a full disk of {place} beside databases with room: '{message[:90]}', and with room completed")
+
+
+@pytest.mark.soak
+def test_a_disk_full_of_a_model(small_disk, runs, tmp_path, said):
+    fitted = fit_table(flowers(), 60, methods=["majority"])
+    enlarge = small_disk(tmp_path / "disk", "16k")
+    with pytest.raises(ValueError, match=r"no model can be written to .*model' \(No space left on device") as caught:
+        fitted.save(tmp_path / "disk" / "model")
+    assert os.listdir(tmp_path / "disk") == []
+    enlarge()
+    load_fitted(fitted.save(tmp_path / "disk" / "model")).predict(flowers().X)
+    said(f"a full disk for a model: '{caught.value}', nothing left of it, and with room it was written")
 
 
 def trouble(benchmark):
