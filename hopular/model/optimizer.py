@@ -35,19 +35,19 @@ def lamb_direction(
     gradient: Tensor,
     first: Tensor,
     second: Tensor,
-    adam_step: Tensor,
+    out: Tensor,
     *,
     step: Tensor,
     gradient_scale: Tensor,
     settings: LambSettings,
 ) -> Tensor:
-    """Update both moments in place and return the direction of descent -(m_hat / (sqrt(v_hat) + eps) + decay w).
+    """Update both moments in place; in `out` return the direction of descent -(m_hat / (sqrt(v_hat) + eps) + decay w).
 
-    Adam's fused kernel, given zero weights and a rate of 1, leaves just its step in the buffer `adam_step`; it divides
-    the gradient by `gradient_scale` on the way. The gradient's storage is reused for the result.
+    Adam's fused kernel adds its step, at a rate of 1, to what stands for the weights: the decay alone. It divides the
+    gradient by `gradient_scale` on the way.
     """
     torch._fused_adam_(
-        [adam_step.zero_()],
+        [torch.mul(weight, -settings.weight_decay, out=out)],
         [gradient],
         [first],
         [second],
@@ -62,7 +62,7 @@ def lamb_direction(
         maximize=False,
         grad_scale=gradient_scale,
     )
-    return torch.add(adam_step, weight, alpha=-settings.weight_decay, out=gradient)
+    return out
 
 
 def trust_ratio(weight_norm: float, direction_norm: float) -> float:
@@ -122,7 +122,7 @@ class Lamb:
         self.slow_rate = slow_rate
         self.settings = settings
         self._step = torch.zeros((), device=device)
-        self._buffer = torch.empty(PIECE, device=device)
+        self._buffer = torch.empty(max((p.numel() for p in self._large), default=0), device=device)
 
     def _small_norms(self, x: Tensor) -> list[float]:
         squares = torch.zeros(len(self._small), device=x.device).index_add_(0, self._owner, x.square())
@@ -138,28 +138,28 @@ class Lamb:
         scale = (norm / self.settings.max_gradient_norm).clamp(min=1.0)
         self._step += 1
 
-        def direct(state: _State, gradient: Tensor, buffer: Tensor) -> Tensor:
+        def direct(state: _State, gradient: Tensor, out: Tensor) -> Tensor:
             return lamb_direction(
                 state.weight,
                 gradient,
                 state.first,
                 state.second,
-                buffer,
+                out,
                 step=self._step,
                 gradient_scale=scale,
                 settings=self.settings,
             )
 
         for pieces, gradient in zip(self._states, gradients, strict=False):
-            parts = torch.split(gradient, PIECE)
+            directions = torch.split(self._buffer[: len(gradient)], PIECE)
             squares = []
-            for state, part in zip(pieces, parts, strict=True):
-                direct(state, part, self._buffer[: len(part)])
-                squares += [torch.dot(state.weight, state.weight), torch.dot(part, part)]
-            squares = torch.stack(squares).tolist()
-            rate = learning_rate * trust_ratio(math.sqrt(sum(squares[::2])), math.sqrt(sum(squares[1::2])))
-            for state, part in zip(pieces, parts, strict=True):  # again at once, while they are in the cache
-                state.weight.add_(part, alpha=rate)
+            for state, part, direction in zip(pieces, torch.split(gradient, PIECE), directions, strict=True):
+                direct(state, part, direction)
+                squares += [torch.dot(state.weight, state.weight), torch.dot(direction, direction)]
+            of_pieces = torch.stack(squares).tolist()
+            rate = learning_rate * trust_ratio(math.sqrt(sum(of_pieces[::2])), math.sqrt(sum(of_pieces[1::2])))
+            for state, direction in zip(pieces, directions, strict=True):  # at once, while all is in the cache
+                state.weight.add_(direction, alpha=rate)
                 if self.slow_rate > 0:
                     state.slow.lerp_(state.weight, self.slow_rate)
         if self._small:
