@@ -14,6 +14,8 @@ from tests.cli.conftest import Hopular
 
 SLOW = ("mlflow", "numpy", "optuna", "pandas", "prefect", "pydantic", "scipy", "sklearn", "torch")
 
+PROMISED = 0.5  # seconds of the processor
+
 
 def test_the_overview_names_every_command_and_the_exit_codes(hopular: Hopular) -> None:
     outcome = hopular("--help")
@@ -39,12 +41,14 @@ def test_help_loads_nothing_slow(tmp_path: Path) -> None:
         "import sys; from hopular.cli import app; from hopular.cli.frame import run\n"
         f"run(app, ['--help']); sys.exit(' '.join(name for name in {SLOW!r} if name in sys.modules) or 0)"
     )
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 0, done.stderr
-    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    assert seconds < 1.0  # of the processor; 0.3 on an idle machine
+    seconds = []
+    while min(seconds, default=1.0) > PROMISED and len(seconds) < 5:  # a busy machine takes its time
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        assert done.returncode == 0, done.stderr
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(seconds) <= PROMISED
 
 
 def test_help_and_version_write_no_log(hopular: Hopular, runs: Path) -> None:
