@@ -77,16 +77,16 @@ def predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tup
 
     from hopular.automl.fitted import ModelError
 
-    features, notes = fitted.read(frame)
+    _, notes = fitted.read(frame)
     if fitted.schema.task == "classification":
-        shares = fitted.predict_proba(features)
+        shares = fitted.predict_proba(frame)
         answers = pd.DataFrame({"prediction": shares.idxmax(axis=1)})
         answers[[f"p({name})" for name in shares.columns]] = shares
     else:
-        answers = pd.DataFrame({"prediction": fitted.predict(features)})
+        answers = pd.DataFrame({"prediction": fitted.predict(frame)})
     if why:
         try:
-            rows, weights = fitted.why(features, NEIGHBOURS)
+            rows, weights = fitted.why(frame, NEIGHBOURS)
         except ModelError as error:
             return answers, [*notes, str(error)]
         for place in range(rows.shape[1]):

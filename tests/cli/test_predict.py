@@ -16,15 +16,17 @@ from tests.cli.conftest import Hopular
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     X = pd.DataFrame({"height": [float(n % 10) for n in range(60)], "leaf": pd.Categorical(["big", "small"] * 30)})
+    X["planted"] = [1.7e9 + 86_400 * n for n in range(60)]
     y = pd.Series(pd.Categorical(["oak" if n % 10 > 4 else "elm" for n in range(60)]), name="tree")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
-        fitted = fit_table(Dataset("trees", X, y, "classification", source=""), 120, methods=["pls"])
+        dataset = Dataset("trees", X, y, "classification", source="", date_forms={"planted": "%d.%m.%Y"})
+        fitted = fit_table(dataset, 120, methods=["pls"])
         return fitted.save(tmp_path_factory.mktemp("models") / "model")
 
 
 def test_predictions_and_probabilities_in_the_order_of_the_file(hopular: Hopular, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("leaf,id,height\nbig,a,9\nsmall,b,0\nhuge,c,\n")
+    (tmp_path / "new.csv").write_text("leaf,id,height,planted\nbig,a,9,01.06.2024\nsmall,b,0,31.12.2023\nhuge,c,,\n")
     outcome = hopular("predict", str(model), str(tmp_path / "new.csv"))
     assert outcome.code == 0, outcome.err
     answers = pd.read_csv(io.StringIO(outcome.out))
@@ -35,7 +37,7 @@ def test_predictions_and_probabilities_in_the_order_of_the_file(hopular: Hopular
 
 
 def test_a_file_is_written_and_the_target_may_be_there(hopular: Hopular, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("height,leaf,tree\n9,big,oak\n1,small,elm\n")
+    (tmp_path / "new.csv").write_text("height,leaf,tree,planted\n9,big,oak,01.06.2024\n1,small,elm,\n")
     outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", str(tmp_path / "out.csv"), "--why")
     assert outcome.code == 0, outcome.err
     assert outcome.out == ""
@@ -49,7 +51,7 @@ def test_names_like_markup_and_a_runs_folder_that_is_none(
     hopular: Hopular, model: Path, tmp_path: Path, runs: Path
 ) -> None:
     runs.write_text("a file where the folder should be")
-    (tmp_path / "new.csv").write_text("height,leaf\n9,big\n")
+    (tmp_path / "new.csv").write_text("height,leaf,planted\n9,big,01.06.2024\n")
     (tmp_path / "a[").mkdir()
     outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", f"{tmp_path}/a[/b].csv")
     assert outcome.code == 0, outcome.err
@@ -57,7 +59,7 @@ def test_names_like_markup_and_a_runs_folder_that_is_none(
 
 
 def test_an_output_that_cannot_be_written_is_a_mistake(hopular: Hopular, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("height,leaf\n9,big\n")
+    (tmp_path / "new.csv").write_text("height,leaf,planted\n9,big,01.06.2024\n")
     for output, message in ((tmp_path, "is a folder: name a file in it"), (tmp_path / "no" / "x", "make it, or name")):
         outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", str(output))
         assert outcome.code == 2
@@ -65,7 +67,7 @@ def test_an_output_that_cannot_be_written_is_a_mistake(hopular: Hopular, model: 
 
 
 def test_what_cannot_be_predicted_is_said(hopular: Hopular, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "new.csv").write_text("heigth,leaf\n9,big\n")
+    (tmp_path / "new.csv").write_text("heigth,leaf,planted\n9,big,01.06.2024\n")
     outcome = hopular("predict", str(model), str(tmp_path / "new.csv"))
     assert outcome.code == 2
     assert "the model needs height, not among the columns of the new rows. Did you mean 'heigth'?" in outcome.err
