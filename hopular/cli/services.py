@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from hopular import settings
 from hopular.cli.frame import FAILED, INTERRUPTED
 from hopular.cli.screen import Json, Quiet, complain, say, show_json, show_mark, waiting
 
@@ -50,6 +51,7 @@ def up(
     from flows.services.state import read_state
     from flows.services.stop import is_running
 
+    settings.make_runs_folder()
     state = read_state()
     if state is not None and is_running(state):
         return _already_up(state)

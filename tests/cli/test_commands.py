@@ -148,6 +148,16 @@ def test_up_and_ui_refuse_a_port_in_use(hopular: Hopular) -> None:
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+@pytest.mark.parametrize("command", ["benchmark", "up"])
+def test_a_runs_folder_that_is_none_is_named(hopular: Hopular, runs: Path, command: str) -> None:
+    runs.write_text("a file where the folder should be")
+    outcome = hopular(command)
+    assert outcome.code == 2
+    assert (
+        f"error: results cannot be kept in {runs} (File exists): name another folder with HOPULAR_RUNS" in outcome.err
+    )
+
+
 def test_ui_shows_the_tracking_server_of_the_user(hopular: Hopular, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://mlflow.example")
     assert hopular("ui").out == "ok    MLflow UI     https://mlflow.example\n"
