@@ -22,11 +22,11 @@ from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
 from flows.scratch import own_scratch
 from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, train
-from flows.tracking.lineage import without_secrets
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
 from flows.tracking.units import end_running, finish_unit, is_there
 from hopular.methods import get_method
+from hopular.redaction import without_secrets
 from hopular.search.engine import name_study
 from hopular.search.warm import keep_warm
 

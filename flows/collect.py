@@ -15,8 +15,9 @@ import psutil
 from flows.plan import DEFAULT_METHODS, Plan
 from flows.schedule import Course, reason_of
 from flows.tracking.champion import Candidate
-from flows.tracking.lineage import commit, versions, without_secrets
+from flows.tracking.lineage import commit, versions
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.redaction import without_secrets
 
 TEXT = ("dataset", "method", "split", "metric")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from flows.assignment import Assignment
-from flows.tracking.lineage import without_secrets
+from hopular.redaction import without_secrets
 
 
 @dataclass

@@ -28,7 +28,7 @@ from flows.gpu import slot
 from flows.progress import Event, tell
 from flows.retries import FETCH_RETRY, RETRY
 from flows.stopping import should_stop
-from flows.tracking.lineage import Lineage, without_secrets
+from flows.tracking.lineage import Lineage
 from flows.tracking.models import log_model, note_no_model
 from flows.tracking.neighbours import log_neighbours
 from flows.tracking.pictures import log_pictures
@@ -44,6 +44,7 @@ from hopular.evaluation.metrics import PRIMARY, bootstrap
 from hopular.evaluation.metrics import evaluate as evaluate_predictions
 from hopular.methods import get_method
 from hopular.methods.saved import load_model
+from hopular.redaction import without_secrets
 from hopular.search.engine import SearchResult, read_result
 from hopular.search.engine import search as run_search
 from hopular.search.job import Outcome

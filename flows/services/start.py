@@ -20,9 +20,9 @@ from flows.services.ports import check_port
 from flows.services.processes import find, launch, this_process
 from flows.services.state import State, claim_state, log_file, read_state, state_file, write_state
 from flows.services.stop import is_running, stop
-from flows.tracking.lineage import without_secrets
 from flows.tracking.store import make_sqlite, one_at_a_time
 from hopular import settings
+from hopular.redaction import without_secrets
 
 BUSY_SECONDS = 30.0  # for which a server that has just started may be busy with itself
 PATIENCE = 180.0  # seconds; a new database on a busy machine takes 60

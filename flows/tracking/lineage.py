@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
-from hopular.redaction import without_secrets as without_secrets
+from hopular.redaction import without_secrets
 
 Kind = Literal["benchmark", "unit", "trial"]
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from flows.tracking.experiments import find_or_make
-from flows.tracking.lineage import Lineage, without_secrets
+from flows.tracking.lineage import Lineage
 from flows.tracking.store import one_at_a_time
 from flows.tracking.units import log_scores
 from hopular.data.errors import nearest
 from hopular.evaluation.results import Results
+from hopular.redaction import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from flows.tracking.lineage import Lineage, without_secrets
+from flows.tracking.lineage import Lineage
 from flows.tracking.store import is_away
+from hopular.redaction import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

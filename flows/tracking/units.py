@@ -10,9 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from flows.tracking.experiments import PREFIX, dataset_experiment
-from flows.tracking.lineage import Lineage, without_secrets
+from flows.tracking.lineage import Lineage
 from flows.tracking.store import one_at_a_time
 from flows.tracking.trials import PARENT
+from hopular.redaction import without_secrets
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -333,3 +333,9 @@ def test_damage_of_the_paper_s_data(name, tmp_path, monkeypatch):
             assert finding.columns == ("x13",)
         if finding.check == "unseen-values":
             assert "100 % of the test values" in finding.sentence
+
+
+def test_numbers_near_the_ends_of_floats_are_audited():
+    """Sums of such numbers would overflow, and their squares vanish."""
+    huge, tiny = (np.where(NOISE[:, 2] > 0, value, 0.0) for value in (1e308, 5e-324))
+    assert not [finding for finding in audit(clean(huge=huge, tiny=tiny)) if finding.severity == "serious"]

@@ -90,7 +90,7 @@ def test_an_idle_look_at_many_datasets_is_quick(tmp_path, said):
     for number in range(count):
         path = folder / f"table-{number}.csv"
         path.write_text("a,y\n1,2\n")
-        entries[str(path)] = Entry(_stamp(str(path)), f"{number:064}")
+        entries[str(path)] = Entry(_stamp(str(path), None), f"{number:064}")
     start = time.monotonic()
     seen = scan(folder, [], Ledger(entries))
     took = time.monotonic() - start

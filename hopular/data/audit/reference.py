@@ -177,5 +177,7 @@ def _encode(column: pd.Series[Any], most: int) -> Inputs:
         missing = np.isnan(values)
         filled = np.where(missing, np.median(values[~missing]) if not missing.all() else 0.0, values)
         numbers = np.column_stack([missing, filled])
+    largest = np.abs(numbers).max(axis=0)
+    numbers = numbers[:, largest > 0] / largest[largest > 0]  # so that sums of the largest numbers do not overflow
     numbers = numbers[:, np.ptp(numbers, axis=0) > 0]
     return np.asarray((numbers - numbers.mean(axis=0)) / numbers.std(axis=0), dtype=np.float32)

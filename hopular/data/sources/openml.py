@@ -34,7 +34,8 @@ def _build(number: int) -> Dataset:
     if content.target is None or isinstance(content.target, pd.DataFrame):
         found = "none" if content.target is None else f"{content.target.shape[1]}"
         raise DataError(f"openml:{number} has {found} default targets: save it as a file and name the target yourself")
-    X, notes = convert(content.data)
+    forms: dict[str, str] = {}
+    X, notes = convert(content.data, forms=forms)
     known = content.target.notna()
     y, task, target_notes = convert_target(content.target[known].reset_index(drop=True), None)
     if not known.all():
@@ -43,7 +44,7 @@ def _build(number: int) -> Dataset:
     details = content.details
     name = f"openml:{number}"
     source = f"OpenML {number}, {details['name']} version {details['version']}"
-    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes))
+    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes), date_forms=forms)
 
 
 def _fetch(number: int) -> Any:
