@@ -100,7 +100,7 @@ def test_another_model_than_hopular_has_no_rows_behind_it(model: Path) -> None:
 def test_hopular_tells_the_training_rows_behind_an_answer(tmp_path: Path) -> None:
     rows = pd.Series(range(100, 190))  # where they are in their file
     dataset = replace(flowers(), file_rows=rows)
-    fitted: Fitted = fit_table(dataset, 25, methods=["hopular"])
+    fitted: Fitted = fit_table(dataset, 12, methods=["hopular"])
     again = load_fitted(fitted.save(tmp_path / "model"))
     places, weights = again.why(dataset.X.head(2))
     assert places.shape == weights.shape == (2, 3)

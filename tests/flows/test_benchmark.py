@@ -9,8 +9,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 
-from flows import new_datasets
+from flows import gpu, new_datasets
 from flows.benchmark import BenchmarkError, hopular_benchmark
 from flows.ledger import ATTEMPTS, read_ledger
 from flows.new_datasets import BAD, NEW, hopular_new_datasets
@@ -21,6 +22,7 @@ from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
 from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
+from hopular.search.train import StoppedError
 
 pytestmark = pytest.mark.slow
 TABLE = "a,b,y\n" + "".join(f"{i % 7},{'uv'[i % 2]},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(60))
@@ -247,3 +249,22 @@ def test_if_nothing_comes_of_new_datasets_that_was_an_attempt(runs, tmp_path):
     with pytest.raises(BenchmarkError, match="none of the methods mean is for classification"):
         hopular_new_datasets(str(tmp_path), [], Plan(budget="smoke", methods=["mean"], target="y"))
     assert [count for count in read_ledger().attempts.values() if count < ATTEMPTS] == [1]
+
+
+def test_the_limit_of_gpus_is_made_once_holds_and_does_not_hold_up_a_stop(prefect_server, monkeypatch):
+    gpu.make_limit()
+    with get_client(sync_client=True) as client:
+        assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).limit == gpu.gpu_count()
+        client.update_global_concurrency_limit(gpu.LIMIT, GlobalConcurrencyLimitUpdate(limit=1))
+        gpu.make_limit()
+        assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).limit == 1
+        answers = iter([False, False, True])
+        monkeypatch.setattr(gpu, "should_stop", lambda: next(answers))
+        monkeypatch.setattr(gpu, "POLL", 2.0)
+        with gpu.slot("cuda"):
+            assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).active_slots == 1
+            with pytest.raises(StoppedError, match="waiting for a GPU"), gpu.slot("cuda"):
+                pass
+            with gpu.slot("cpu"):
+                pass
+        assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).active_slots == 0

@@ -86,7 +86,7 @@ def test_steps_train(method: str, batch: str, classes: int):
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_full_batch_takes_more_memory_than_a_single_sample():
     table = measure(1000, 8, methods=["hopular"], models=["smallest"], steps=2, threads=1).set_index("batch")
     assert (table["failure"] == "").all()

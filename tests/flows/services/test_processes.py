@@ -31,9 +31,10 @@ def started(tmp_path: Path, code: str, mark: str, name: str = "worker") -> Itera
         yield process
     finally:
         # A process that has only just started may not show its environment yet, hence the one we know by number too.
-        for left in {*marked(mark), *family(find(process))}:
-            left.kill()
-            left.wait()
+        left = {*marked(mark), *family(find(process))}
+        for member in left:
+            member.kill()
+        psutil.wait_procs(left, timeout=5)
 
 
 def wait_for(condition: object) -> None:
