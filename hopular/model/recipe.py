@@ -30,7 +30,8 @@ class Recipe:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
 
-VISITS = 50_000  # rows that the default schedule passes over,
+VISITS = 50_000  # rows that the default schedule passes over; with more than so many attributes fewer in proportion,
+VISITS_WIDTH = 15
 EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 128
 VALIDATIONS = 40
@@ -56,9 +57,11 @@ def default_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
     """A schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
 
     The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
-    sample of the memory. Validation loss picks the state: on a few dozen rows accuracy has too many ties.
+    sample of the memory; wide tables are passed over less often. Validation loss picks the state: on a few dozen rows
+    accuracy has too many ties.
     """
-    max_epochs = min(max(math.ceil(VISITS / n_rows), EPOCHS[0]), EPOCHS[1])
+    visits = VISITS * min(1.0, VISITS_WIDTH / n_attributes)
+    max_epochs = min(max(math.ceil(visits / n_rows), EPOCHS[0]), EPOCHS[1])
     memory = min(MEMORY, max(WIDE_MEMORY, MEMORY * WIDTH // n_attributes))
     return Recipe(
         max_epochs=max_epochs,
