@@ -1,7 +1,7 @@
 # Every target sets up what it needs: .venv is created and filled on first use and again when
 # pyproject.toml or constraints.txt change. Another interpreter: make test PYTHON=python3.12
 PYTHON ?= python3
-JOBS ?= 4
+JOBS ?= 3
 ARGS ?=
 
 VENV := .venv
@@ -18,9 +18,9 @@ help:  ## Show this list
 benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 2" for more)
 	$(BIN)/hopular benchmark demo --grid-trials 1 --trials 10 --seconds 25 $(ARGS)
 
-# One thread per test process: processes that each use all cores slow one another down many times over. Twice as many
-# processes as two cores fill the time in which some wait for servers. Files go in their order, by which those with few but
-# long tests do not come last.
+# One thread per test process: processes that each use all cores slow one another down many times over. A third
+# process on two cores fills the time in which the others wait for servers. Files go in their order, by which those with
+# few but long tests do not come last.
 test: $(READY)  ## Run the tests (ARGS="tests/model -k masking" for some of them, JOBS=n processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 

@@ -84,7 +84,10 @@ def test_the_command_does_it_with_all_methods(name: str, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.soak if name in {"excel_export", "imbalance"} else ()) for name in FILES],
+)
 def test_it_works(name: str, tmp_path: Path) -> None:
     make, target, least = FILES[name]
     file = tmp_path / f"{name}.csv"

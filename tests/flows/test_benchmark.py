@@ -233,6 +233,7 @@ def test_a_benchmark_of_nothing_says_why(runs):
         run(datasets=["diabetes"], methods=["majority"])
 
 
+@pytest.mark.soak
 def test_a_unit_whose_run_was_deleted_is_done_again(runs):
     client = open_store()
     first = load_results(client, run(datasets=["iris"], methods=["majority"]).benchmark).units[0].run_id
