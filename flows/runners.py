@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.plan import Plan
 from hopular.search.engine import cores
 
 MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
+SERVERLESS = (
+    "runner 'ray' needs a Prefect server that Ray's workers can reach, and none is known: start one with "
+    "`hopular up --detach` and set PREFECT_API_URL to its address"
+)
 
 
 def width_of(plan: Plan) -> int:
@@ -45,6 +50,8 @@ def make_runner(plan: Plan) -> Any:
             from prefect_ray.task_runners import RayTaskRunner
         except ImportError as error:
             raise ValueError(MISSING.format(name="ray")) from error
+        if not PREFECT_API_URL.value():
+            raise ValueError(SERVERLESS)
         return RayTaskRunner(address=plan.address, init_kwargs=None if plan.address else {"num_cpus": width})
     return ThreadPoolTaskRunner(max_workers=width)
 
