@@ -11,9 +11,10 @@ import torch
 
 from benchmarks.floor import Shape, floor_step
 from benchmarks.plain import plain_step
+from hopular.model.architecture import Architecture
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import Masking
-from hopular.model.network import Architecture, Hopular
+from hopular.model.network import Hopular
 from hopular.model.objective import objective
 from hopular.model.optimizer import Lamb, LambSettings
 

@@ -35,7 +35,8 @@ def _chunks(groups: int, rows: int, stored: int) -> Iterator[tuple[slice, slice]
 
 def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor:
     """softmax(beta key^T query) for one chunk; `own` is where its first row is stored, if own entries are left out."""
-    scores = torch.bmm(query * beta, key.mT)
+    scores = query.new_empty(*query.shape[:2], key.shape[1])
+    scores.baddbmm_(query, key.mT, beta=0, alpha=beta)
     if own is not None:
         scores.diagonal(own, dim1=1, dim2=2).fill_(-torch.inf)
     return _softmax(scores)

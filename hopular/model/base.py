@@ -15,10 +15,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
+from hopular.model.architecture import Architecture
 from hopular.model.encoding import Attribute, as_frame, learn_encoding
 from hopular.model.holdout import holdout
 from hopular.model.imputation import fill_missing
-from hopular.model.network import Architecture, Hopular, Memory
+from hopular.model.network import Hopular, Memory
 from hopular.model.parameters import check_parameters
 from hopular.model.prediction import predict_target, read_weights
 from hopular.model.recipe import Recipe, make_recipe

@@ -7,8 +7,8 @@ learned from the training rows alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -53,8 +53,8 @@ class Attribute:
 # ---------------------------------------------------------------------------------------------------- reading columns
 
 
-def as_frame(X: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
-    """A data frame of X; an array's columns are named x0, x1, ... unless `names` are given."""
+def as_frame(X: Any) -> pd.DataFrame:
+    """A data frame of X; an array's columns are named x0, x1, ..."""
     if isinstance(X, pd.DataFrame):
         frame = X
         duplicated = [str(c) for c in frame.columns[frame.columns.duplicated()].unique()]
@@ -62,8 +62,14 @@ def as_frame(X: Any, names: Sequence[str] | None = None) -> pd.DataFrame:
             raise ValueError(f"column names must be unique; these occur more than once: {duplicated}. Rename them.")
     else:
         array = np.asarray(X)
-        frame = pd.DataFrame(array, columns=[f"x{i}" for i in range(array.shape[1])] if names is None else list(names))
+        frame = pd.DataFrame(array, columns=_numbered(array.shape[1]).view())
     return frame
+
+
+@cache
+def _numbered(count: int) -> pd.Index:
+    """Made once: for a single row it takes longer than its values do."""
+    return pd.Index([f"x{i}" for i in range(count)])
 
 
 _TIMES = ("date", "datetime", "datetime64", "timedelta", "timedelta64")
@@ -235,8 +241,7 @@ class Encoding:
                 attribute.name for attribute, bad in zip(attributes, np.isinf(values).any(0), strict=True) if bad
             ]
             raise ValueError(infinity(infinite[0]))
-        mean = np.array([attribute.mean for attribute in attributes])
-        scale = np.array([attribute.scale for attribute in attributes])
+        mean, scale = np.array([(attribute.mean, attribute.scale) for attribute in attributes]).T
         return np.asarray(np.clip((values - mean) / scale, -LARGEST, LARGEST))
 
     def to_json(self) -> dict[str, Any]:

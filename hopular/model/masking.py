@@ -9,7 +9,7 @@ from torch import Tensor
 def target_mask(rows: Tensor, target: int) -> Tensor:
     """The mask at inference: the target of every row, nothing else."""
     masked = torch.zeros(rows.shape, dtype=torch.bool, device=rows.device)
-    masked[:, target] = True
+    masked.select(1, target).fill_(True)
     return masked
 
 

@@ -9,16 +9,17 @@ commented with b rows, n stored rows, d attributes, e embedding dimension, M hea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from hopular.model.architecture import Architecture
 from hopular.model.association import associate, association_weights
 from hopular.model.dropout import DropoutPool, Dropouts
-from hopular.model.network import Architecture, Hopular, Memory
+from hopular.model.network import Hopular, Memory
 
 HIDDEN = 4  # hidden units of a feed-forward part, as a multiple of its width
 
@@ -92,12 +93,12 @@ class AttributeAttention(Attention):
         return self.feed_forward(x, dropout)  # type: ignore[no-any-return]
 
 
-class StoredRows(list[tuple[Tensor, Tensor]]):
-    """Keys and values of the training rows, a pair for each row attention, and the rows they come from."""
+@dataclass(frozen=True)
+class StoredRows(Memory):
+    """The training rows, with their keys and values for each row attention unless a training step is to read them."""
 
-    def __init__(self, rows: Tensor, pairs: Iterable[tuple[Tensor, Tensor]] = ()) -> None:
-        super().__init__(pairs)
-        self.rows = rows
+    rows: Tensor
+    pairs: list[tuple[Tensor, Tensor]]
 
 
 class NPT(Hopular):
@@ -125,11 +126,11 @@ class NPT(Hopular):
 
         A training step, which has dropouts, gets the rows alone: it reads them with its own rows left out.
         """
-        return StoredRows(rows, self._pairs(rows, None) if dropouts is None else ())
+        return StoredRows(rows, list(self._pairs(rows)) if dropouts is None else [])
 
-    def _pairs(self, rows: Tensor, dropouts: Dropouts | None) -> Iterator[tuple[Tensor, Tensor]]:
+    def _pairs(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
         """Keys and values of training rows that attend to one another, layer by layer."""
-        x, dropout = self._embed(rows, None, dropouts)
+        x, dropout = self._embed(rows, None, None)
         for i, layer in enumerate(self.blocks):
             if isinstance(layer, RowAttention):
                 stored = layer.store(x)
@@ -188,10 +189,10 @@ class NPT(Hopular):
         assert isinstance(memory, StoredRows)
         if leave_out_own:
             return self._apart(rows, masked, memory.rows, dropouts)
-        if not memory:
+        if not memory.pairs:
             return self._together(rows, masked, memory.rows, dropouts)
         x, dropout = self._embed(rows, masked, dropouts)
-        stored = iter(memory)
+        stored = iter(memory.pairs)
         for layer in self.blocks:
             x = layer(x, next(stored), dropout) if isinstance(layer, RowAttention) else layer(x, dropout)
         return self._predictions(x, dropouts)
@@ -199,8 +200,9 @@ class NPT(Hopular):
     @torch.no_grad()
     def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
         """How strongly each stored row was read for each row (b, n), averaged over row attentions and heads."""
+        assert isinstance(memory, StoredRows)
         x, _ = self._embed(rows, masked, None)
-        stored = iter(memory)
+        stored = iter(memory.pairs)
         weights = []
         for layer in self.blocks:
             if isinstance(layer, RowAttention):

@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 import torch
 
+from hopular.model.architecture import Architecture
 from hopular.model.base import HopularEstimator
 from hopular.model.estimator import HopularClassifier, HopularRegressor
 from hopular.model.masking import LabelMasking, Masking
-from hopular.model.network import Architecture, Hopular
+from hopular.model.network import Hopular
 from hopular.model.npt import NPT
 from hopular.model.objective import cosine, cosine_cyclic
 from hopular.model.optimizer import Lamb, LambSettings, Lookahead

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hopular.model.network import Group
+from hopular.model.architecture import Group
 
 
 def cosine(start: float, progress: float) -> float:

@@ -34,7 +34,7 @@ def predict_target(network: Hopular, rows: Tensor, memory: Memory) -> Tensor:
             part = rows[chunk]
             size = len(part)
             if size < FEW:
-                part = part[torch.arange(FEW, device=part.device) % size]
+                part = part.expand(FEW, -1) if size == 1 else part.repeat(FEW, 1)[:FEW]
             predictions = network(part, target_mask(part, network.arch.target), memory)
             parts.append(network.target(predictions)[:size].float())
     return torch.cat(parts)

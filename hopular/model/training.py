@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hopular.model.architecture import Architecture
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import Masking
-from hopular.model.network import Architecture, Hopular
+from hopular.model.network import Hopular
 from hopular.model.objective import cosine, objective
 from hopular.model.optimizer import Lamb, LambSettings
 from hopular.model.prediction import predict_target

@@ -272,8 +272,9 @@ def training_step(case: Case) -> Callable[[], float]:
 
     import torch
 
+    from hopular.model.architecture import Architecture
     from hopular.model.dropout import Dropouts
-    from hopular.model.network import Architecture, Hopular
+    from hopular.model.network import Hopular
     from hopular.model.npt import NPT
     from hopular.model.npt_estimator import MASKED, NPTProcedure
     from hopular.model.objective import objective

@@ -10,9 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from hopular.model.architecture import Architecture
+from hopular.model.block import FeatureModule, SampleModule, attribute_maps
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import target_mask
-from hopular.model.network import Architecture, FeatureModule, Hopular, SampleModule, project_attributes
+from hopular.model.network import Hopular
 from hopular.model.objective import objective
 
 MIXED = (1, 1, 2, 3, 3, 5)
@@ -66,7 +68,7 @@ def test_hs_can_be_kernel_regression() -> None:
     module.output.weight[6, 6] = module.output.weight[7, 7] = 1  # Y = W_S W_X X
     state = torch.cat([1e3 * new, torch.zeros(5, 2)], dim=1)  # so large that the epsilon of LayerNorm is nothing
 
-    result = module(state, module.store(torch.cat([z_stored, labels], dim=1)), False, None)[:, 6:]
+    result = module.store(torch.cat([z_stored, labels], dim=1)).read(state)[:, 6:]
 
     kernel = (-beta / 2 * (z_new[:, None] - z_stored).square().sum(2)).exp()
     torch.testing.assert_close(result, kernel @ labels / kernel.sum(1, keepdim=True))
@@ -90,10 +92,10 @@ def test_hs_can_be_a_gradient_step_of_the_adaboost_objective() -> None:
     xi = module.norm(state).requires_grad_()
     (gradient,) = torch.autograd.grad(loss(xi).sum(), xi)
     xi = xi.detach()
-    torch.testing.assert_close(module(state, stored, False, None) - xi, gradient)
+    torch.testing.assert_close(stored.read(state) - xi, gradient)
 
     module.output.weight.mul_(-rate)  # now the residual connection descends
-    assert (loss(module(state, stored, False, None)) < loss(xi)).all()
+    assert (loss(stored.read(state)) < loss(xi)).all()
 
 
 # ---- Hopfield modules ----
@@ -123,19 +125,19 @@ def test_hs_is_its_equation(values: str) -> None:
         value = key if values == "tied" else module.value(patterns)[:, h]
         retrieved = (24**-0.5 * query @ key.T).softmax(1) @ value
         expected = expected + retrieved @ module.output.weight[:, h].T
-    torch.testing.assert_close(module(state, module.store(patterns), False, None), expected)
+    torch.testing.assert_close(module.store(patterns).read(state), expected)
 
 
 @pytest.mark.parametrize("values", ["tied", "separate"])
 @pytest.mark.parametrize("d", [5, 40, 70])
 def test_hf_is_its_equation(d: int, values: str) -> None:
     """Eq. 9, row by row and network by network; network m has every M-th unit from the m-th on."""
-    other, module = (block.features for block in make(values=values).blocks)
+    blocks = list(make(values=values).blocks)
+    module = blocks[1].features
     state, original = normal(0, 3, d, 8), normal(1, 3, d, 8)
-    stored = project_attributes([*other.stored_maps(), *module.stored_maps()], 2, original)[
-        -len(module.stored_maps()) :
-    ]
-    result = module(state, (stored[0], stored[-1]), None)
+    stored = attribute_maps(blocks).project(original)[1]
+    original = F.layer_norm(original, [8])
+    result = module.reader().read(state.flatten(0, 1), *stored).view_as(state)
     for row in range(3):
         xi = module.norm(state[row])
         expected = xi + module.output.bias

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hopular.model import prediction
+from hopular.model.architecture import Architecture, attribute_groups
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import LabelMasking, target_mask
-from hopular.model.network import Architecture, attribute_groups
 from hopular.model.npt import NPT, Attention, RowAttention
 from hopular.model.npt_estimator import NPTProcedure
 from hopular.model.objective import cosine, cosine_cyclic
@@ -122,7 +122,7 @@ def test_stored_rows_serve_any_rows_as_in_the_plain_formulation(n_layers: int) -
         torch.testing.assert_close(a, torch.cat(e))
     for a, e in zip(network(rows, masked, network.store(stored, dropouts(0.0))), actual, strict=True):
         torch.testing.assert_close(a, e)  # the same where the memory was not computed ahead
-    assert len(memory) == math.ceil(n_layers / 2)
+    assert len(memory.pairs) == math.ceil(n_layers / 2)
 
 
 @pytest.mark.parametrize("widths", [(1, 1, 1), (2, 3, 3), (1, 2, 2, 5)])
@@ -185,7 +185,7 @@ def test_leaving_out_the_own_entry_alone_would_leak() -> None:
     network, rows = make(4), table(6)
     changed = rows.clone()
     changed[0, TARGET] = (changed[0, TARGET] + 1) % 3
-    entries = [network.store(stored)[1][0][:, 1:] for stored in (rows, changed)]
+    entries = [network.store(stored).pairs[1][0][:, 1:] for stored in (rows, changed)]
     assert not torch.equal(*entries)
 
 
@@ -203,7 +203,9 @@ def test_read_weights_are_those_of_the_row_attentions() -> None:
     torch.testing.assert_close(weights.sum(1), torch.ones(6))
     assert sorted(places[0].tolist()) == list(range(20))
     first = make(1)
-    direct = first.blocks[0].weights(first.embedding(rows, target_mask(rows, TARGET), None), first.store(stored)[0])
+    direct = first.blocks[0].weights(
+        first.embedding(rows, target_mask(rows, TARGET), None), first.store(stored).pairs[0]
+    )
     torch.testing.assert_close(first.read_weights(rows, target_mask(rows, TARGET), first.store(stored)), direct)
 
 

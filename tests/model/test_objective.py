@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from hopular.model.network import attribute_groups
+from hopular.model.architecture import attribute_groups
 from hopular.model.objective import cosine, objective
 
 WIDTHS = (1, 1, 2, 3, 3)

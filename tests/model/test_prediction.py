@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from hopular.model import prediction
-from hopular.model.network import Architecture, Hopular
+from hopular.model.architecture import Architecture
+from hopular.model.network import Hopular
 from hopular.model.prediction import chunks, predict_target, read_weights
 
 ARCHITECTURE = Architecture((1, 1, 1, 1), 3, n_blocks=1, n_networks=2, embedding_dim=8)

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from hopular.model import training
-from hopular.model.network import Architecture, Hopular
+from hopular.model.architecture import Architecture
+from hopular.model.network import Hopular
 from hopular.model.prediction import predict_target
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.training import Clock, Progress, train, validate
