@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from hopular.model.architecture import Architecture
 from hopular.model.association import associate, association_weights
@@ -129,8 +131,26 @@ class AttributeMaps:
         """Embedded attributes (b, d, e) -> for each block keys and values (M b, d, h)."""
         b, d, e = x.shape
         units = torch.addmm(self.bias, self.weight, F.layer_norm(x, (e,)).view(-1, e).mT)
-        maps = units.view(self.n_maps, -1, self.n_networks * b, d).permute(0, 2, 3, 1).unbind()
+        apply: Any = _PerMap.apply
+        maps = apply(units.view(self.n_maps, -1, self.n_networks * b, d))
         return list(zip(maps[:: self.per_block], maps[self.per_block - 1 :: self.per_block], strict=True))
+
+
+class _PerMap(torch.autograd.Function):
+    """(maps, h, M b, d) -> for each map (M b, d, h), with a gradient that is put together in one pass over it."""
+
+    @staticmethod
+    def forward(ctx: Any, units: Tensor) -> tuple[Tensor, ...]:
+        return units.permute(0, 2, 3, 1).unbind()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *d_maps: Tensor) -> Tensor:
+        b, d, h = d_maps[0].shape
+        d_units = d_maps[0].new_empty(len(d_maps), h, b, d)
+        for into, d_map in zip(d_units.unbind(), d_maps, strict=True):
+            into.copy_(d_map.permute(2, 0, 1))
+        return d_units
 
 
 class FeatureModule(HopfieldModule):
