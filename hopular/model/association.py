@@ -33,6 +33,13 @@ def _chunks(groups: int, rows: int, stored: int) -> Iterator[tuple[slice, slice]
             yield slice(g, min(g + group_step, groups)), slice(r, min(r + row_step, rows))
 
 
+def _cut(x: Tensor, groups: slice, rows: slice | None = None) -> Tensor:
+    """x of these groups and rows; x itself if these are all of them, as in small tables: slicing takes its time."""
+    if groups.stop - groups.start < x.shape[0]:
+        x = x[groups]
+    return x if rows is None or rows.stop - rows.start == x.shape[1] else x[:, rows]
+
+
 def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor:
     """softmax(beta key^T query) for one chunk; `own` is where its first row is stored, if own entries are left out."""
     scores = query.new_empty(*query.shape[:2], key.shape[1])
@@ -50,7 +57,7 @@ def _softmax(scores: Tensor) -> Tensor:
     if scores.shape[-1] >= SHORT or scores.device.type != "cpu" or scores.is_inference():
         return torch.softmax(scores, dim=-1, out=scores)
     low, high = torch.aminmax(scores)
-    if not -SAFE < low <= high < SAFE:
+    if not -SAFE < low.item() <= high.item() < SAFE:
         scores.sub_(scores.amax(dim=-1, keepdim=True))
     scores.exp_()
     return scores.div_(scores @ scores.new_ones(scores.shape[-1], 1))
@@ -87,7 +94,7 @@ class _Associate(torch.autograd.Function):
         keep: list[Tensor] | None = [] if needed and groups * rows * stored <= KEEP else None
         masks: list[Tensor] = []
         for g, r in _chunks(groups, rows, stored):
-            p = _weights(query[g, r], key[g], beta, r.start if leave_out_own else None)
+            p = _weights(_cut(query, g, r), _cut(key, g), beta, r.start if leave_out_own else None)
             if keep is not None:
                 keep.append(p)
             if dropout is not None:
@@ -95,7 +102,7 @@ class _Associate(torch.autograd.Function):
                 p = p * masks[-1].to(p.dtype)
                 if keep is not None:
                     keep.append(p)
-            torch.bmm(p, value[g], out=out[g, r])
+            torch.bmm(p, _cut(value, g), out=_cut(out, g, r))
         ctx.save_for_backward(query, key, value, *(keep or ()))
         ctx.beta, ctx.leave_out_own, ctx.masks = beta, leave_out_own, masks
         return out
@@ -109,18 +116,19 @@ class _Associate(torch.autograd.Function):
         # Transposed, so that the products that add to them have the long side innermost.
         d_key, d_value = key.new_empty(key.mT.shape), value.new_empty(value.mT.shape)
         for i, (g, r) in enumerate(_chunks(groups, rows, stored)):
+            q, k, v, d_o = _cut(query, g, r), _cut(key, g), _cut(value, g), _cut(d_out, g, r)
             mask = ctx.masks[i].to(query.dtype) if ctx.masks else None
             if keep:
                 p = keep.pop(0)
                 read = p if mask is None else keep.pop(0)
             else:
-                p = _weights(query[g, r], key[g], ctx.beta, r.start if ctx.leave_out_own else None)
+                p = _weights(q, k, ctx.beta, r.start if ctx.leave_out_own else None)
                 read = p if mask is None else p * mask
             so_far = 0 if r.start == 0 else 1  # the first rows of a group find nothing to add to
-            d_value[g].baddbmm_(d_out[g, r].mT, read, beta=so_far)
-            d_scores = _softmax_backward(torch.bmm(d_out[g, r], value[g].mT), p, read, mask)
-            d_query[g, r].baddbmm_(d_scores, key[g], beta=0, alpha=ctx.beta)
-            d_key[g].baddbmm_(query[g, r].mT, d_scores, beta=so_far, alpha=ctx.beta)
+            _cut(d_value, g).baddbmm_(d_o.mT, read, beta=so_far)
+            d_scores = _softmax_backward(torch.bmm(d_o, v.mT), p, read, mask)
+            _cut(d_query, g, r).baddbmm_(d_scores, k, beta=0, alpha=ctx.beta)
+            _cut(d_key, g).baddbmm_(q.mT, d_scores, beta=so_far, alpha=ctx.beta)
         return d_query, d_key.mT, d_value.mT, None, None, None
 
 
