@@ -1,6 +1,6 @@
 """`make bench`: how close the model is to the hardware's limit, in time and memory.
 
-Each part prints its table as soon as it is measured. The last part fits tables of growing size with the default recipe
+Each part prints its table when it is measured, the first, which takes minutes, each ratio before. The last part fits tables of growing size with the default recipe
 and takes some minutes; `--quick` leaves it out.
 """
 
@@ -41,6 +41,7 @@ def step_times(values: str) -> None:
             times = [f"{seconds[k] * 1e3:.1f} ms" if k in seconds else "" for k in ("floor", "plain", "step")]
             ratios = [f"{seconds[k] / seconds['floor']:.2f}" if k in seconds else "" for k in ("step", "plain")]
             table.add_row(str(shape), str(threads), *times, ratios[0], f"<= {limit}", ratios[1])
+            console.print(f"{shape}, {threads} thread(s): step / floor {ratios[0]}", style="dim")
     console.print(table)
 
 
