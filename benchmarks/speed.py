@@ -1,7 +1,7 @@
 """`make bench`: how close the model is to the hardware's limit, in time and memory.
 
-Each part prints its table when it is measured, the first, which takes minutes, each ratio before. The last part fits tables of growing size with the default recipe
-and takes some minutes; `--quick` leaves it out.
+Each part prints its table as soon as it is measured, the first one its ratios on the way. The last part fits tables of
+growing size with the default recipe and takes some minutes; `--quick` leaves it out.
 """
 
 from __future__ import annotations
