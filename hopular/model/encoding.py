@@ -1,6 +1,6 @@
 """From a messy table to the rows of the network: column kinds, standardisation, category codes, missing values.
 
-Rows are float vectors with NaN for missing values, columns sorted by width as `network.py` wants them. Everything is
+Rows are float vectors with NaN for missing values, columns sorted by width as the network wants them. Everything is
 learned from the training rows alone.
 """
 
