@@ -121,8 +121,7 @@ class AttributeReader(Reader):
 class AttributeMaps:
     """The maps of all H_f to their keys and values, one below the other: every H_f stores the same normalised input."""
 
-    weight: Tensor
-    bias: Tensor
+    weight: Tensor  # the last column is the bias, which thereby needs no pass of its own
     n_maps: int
     per_block: int  # 2, or 1 where values are the keys
     n_networks: int
@@ -130,7 +129,7 @@ class AttributeMaps:
     def project(self, x: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Embedded attributes (b, d, e) -> for each block keys and values (M b, d, h)."""
         b, d, e = x.shape
-        units = torch.addmm(self.bias, self.weight, F.layer_norm(x, (e,)).view(-1, e).mT)
+        units = torch.mm(self.weight, F.pad(F.layer_norm(x, (e,)).view(-1, e), (0, 1), value=1.0).mT)
         apply: Any = _PerMap.apply
         maps = apply(units.view(self.n_maps, -1, self.n_networks * b, d))
         return list(zip(maps[:: self.per_block], maps[self.per_block - 1 :: self.per_block], strict=True))
@@ -200,4 +199,5 @@ def attribute_maps(blocks: list[Block]) -> AttributeMaps:
     """The maps of the blocks' H_f to their keys, and to their values unless these are the keys."""
     maps = [m for block in blocks for m in (block.features.key, block.features.value) if m is not None]
     weight, bias = torch.cat([m.weight for m in maps]), torch.cat([m.bias for m in maps])
-    return AttributeMaps(weight, bias[:, None], len(maps), len(maps) // len(blocks), blocks[0].features.n_networks)
+    weight = torch.cat([weight, bias[:, None]], dim=1)
+    return AttributeMaps(weight, len(maps), len(maps) // len(blocks), blocks[0].features.n_networks)

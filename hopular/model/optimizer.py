@@ -122,7 +122,8 @@ class Lamb:
         self.slow_rate = slow_rate
         self.settings = settings
         self._step = torch.zeros((), device=device)
-        self._buffer = torch.empty(max((p.numel() for p in self._large), default=0), device=device)
+        buffer = torch.empty(max((p.numel() for p in self._large), default=0), device=device)
+        self._directions = [torch.split(buffer[: p.numel()], PIECE) for p in self._large]
 
     def _small_norms(self, x: Tensor) -> list[float]:
         squares = torch.zeros(len(self._small), device=x.device).index_add_(0, self._owner, x.square())
@@ -150,10 +151,10 @@ class Lamb:
                 settings=self.settings,
             )
 
-        for pieces, gradient in zip(self._states, gradients, strict=False):
-            directions = torch.split(self._buffer[: len(gradient)], PIECE)
+        for pieces, gradient, directions in zip(self._states, gradients, self._directions, strict=False):
             squares = []
-            for state, part, direction in zip(pieces, torch.split(gradient, PIECE), directions, strict=True):
+            parts = torch.split(gradient, PIECE) if len(pieces) > 1 else (gradient,)
+            for state, part, direction in zip(pieces, parts, directions, strict=True):
                 direct(state, part, direction)
                 squares += [torch.dot(state.weight, state.weight), torch.dot(direction, direction)]
             of_pieces = torch.stack(squares).tolist()
