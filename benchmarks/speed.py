@@ -69,6 +69,7 @@ def in_new_process(function: Callable[..., None], *arguments: Any) -> Any:
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=function, args=(*arguments, sender))
     process.start()
+    sender.close()  # so that the pipe ends with the process, should that fail
     result = receiver.recv()
     process.join()
     return result
