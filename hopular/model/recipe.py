@@ -31,7 +31,7 @@ class Recipe:
 
 
 VISITS = 50_000  # rows that the default schedule passes over; with more than so many attributes fewer in proportion,
-VISITS_WIDTH = 15
+VISITS_WIDTH = 14
 EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 128
 VALIDATIONS = 40
