@@ -149,6 +149,22 @@ def test_hf_is_its_equation(d: int, values: str) -> None:
         torch.testing.assert_close(result[row], expected)
 
 
+@pytest.mark.parametrize("values", ["tied", "separate"])
+def test_gradients_through_the_maps_of_all_hf_are_those_of_each_map_alone(values: str) -> None:
+    blocks = list(make(values=values).blocks)
+    x = normal(0, 3, 5, 8).requires_grad_()
+    features = [block.features for block in blocks]
+    maps = [m for f in features for m in ((f.key, f.key) if f.value is None else (f.key, f.value))]
+    wanted = [x, *(parameter for m in dict.fromkeys(maps) for parameter in m.parameters())]
+    projected = [one for pair in attribute_maps(blocks).project(x) for one in pair]
+    plain = [m(F.layer_norm(x, [8])).view(3, 5, 4, 2).permute(3, 0, 1, 2).reshape(6, 5, 4) for m in maps]
+    weights = [normal(i + 1, 6, 5, 4) for i in range(len(maps))]
+    totals = [sum((w * p).sum() for w, p in zip(weights, outputs, strict=True)) for outputs in (projected, plain)]
+    for one, other in zip(*(torch.autograd.grad(total, wanted) for total in totals), strict=True):
+        torch.testing.assert_close(one, other)
+        assert one.abs().max() > 0.1
+
+
 # ---- embedding ----
 
 
