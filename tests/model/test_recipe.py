@@ -6,7 +6,7 @@ from hopular.model.recipe import default_recipe, paper_recipe
 
 
 def test_wide_tables_are_passed_over_less_often_by_default() -> None:
-    epochs = [default_recipe(200, attributes).max_epochs for attributes in (5, 15, 30, 1000)]
+    epochs = [default_recipe(200, attributes).max_epochs for attributes in (5, 14, 28, 1000)]
     assert epochs == [250, 250, 125, 40]
 
 
