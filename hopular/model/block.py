@@ -54,7 +54,6 @@ class Reader:
     output: Tensor
     output_bias: Tensor
     beta: float
-    n_networks: int
 
 
 # ------------------------------------------------------------------------------------------------------------- samples
@@ -79,7 +78,7 @@ class RowReader(Reader):
 
     def _normalised_and_query(self, xi: Tensor) -> tuple[Tensor, Tensor]:
         xi = torch.layer_norm(xi, self.gain.shape, self.gain, self.shift)
-        return xi, by_network(F.linear(xi, self.query, self.query_bias), self.n_networks)
+        return xi, by_network(F.linear(xi, self.query, self.query_bias), len(self.key))
 
 
 def by_network(x: Tensor, n_networks: int) -> Tensor:
@@ -95,7 +94,7 @@ class SampleModule(HopfieldModule):
         key = by_network(self.key(patterns), self.n_networks)
         value = key if self.value is None else by_network(self.value(patterns), self.n_networks)
         maps = (self.query.weight, self.query.bias, self.output.weight, self.output.bias)
-        return RowReader(self.norm.weight, self.norm.bias, *maps, self.beta, self.n_networks, key, value)
+        return RowReader(self.norm.weight, self.norm.bias, *maps, self.beta, key, value)
 
 
 # ------------------------------------------------------------------------------------------------------------ features
@@ -157,7 +156,7 @@ class FeatureModule(HopfieldModule):
 
     def reader(self) -> AttributeReader:
         maps = (self.query.weight, self.query.bias[:, None], self.output.weight, self.output.bias)
-        return AttributeReader(self.norm.weight, self.norm.bias, *maps, self.beta, self.n_networks)
+        return AttributeReader(self.norm.weight, self.norm.bias, *maps, self.beta)
 
 
 # --------------------------------------------------------------------------------------------------------------- block

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from hopular.model.architecture import Architecture
 from hopular.model.association import associate, association_weights
+from hopular.model.block import by_network
 from hopular.model.dropout import DropoutPool, Dropouts
 from hopular.model.network import Hopular, Memory
 
@@ -57,24 +58,22 @@ class Attention(nn.Module):
 class RowAttention(Attention):
     """Attention between datapoints: a row, flattened to d e numbers, reads the stored training rows."""
 
-    def _split(self, x: Tensor) -> Tensor:
-        return x.view(len(x), self.n_heads, -1).transpose(0, 1)  # (rows, M h) -> (M, rows, h)
-
     def store(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values (M, n, h) of the training rows as they are before this layer (n, d, e)."""
         y = self.norm(x.flatten(1))
-        return self._split(self.key(y)), self._split(self.value(y))
+        return by_network(self.key(y), self.n_heads), by_network(self.value(y), self.n_heads)
 
     def forward(self, x: Tensor, stored: tuple[Tensor, Tensor], dropout: DropoutPool | None) -> Tensor:
         flat = x.flatten(1)
-        query = self._split(self.query(self.norm(flat)))
+        query = by_network(self.query(self.norm(flat)), self.n_heads)
         read = associate(query, *stored, self.beta, dropout=dropout)
         flat = flat + self.output(read.transpose(0, 1).flatten(1))
         return self.feed_forward(flat, dropout).view_as(x)  # type: ignore[no-any-return]
 
     def weights(self, x: Tensor, stored: tuple[Tensor, Tensor]) -> Tensor:
         """How strongly each stored row is read (b, n), averaged over the heads."""
-        return association_weights(self._split(self.query(self.norm(x.flatten(1)))), stored[0], self.beta)
+        query = by_network(self.query(self.norm(x.flatten(1))), self.n_heads)
+        return association_weights(query, stored[0], self.beta)
 
 
 class AttributeAttention(Attention):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,7 +11,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import log_loss, root_mean_squared_error
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hopular.methods import Run, get_method
 from hopular.methods.boosting import PATIENCE, STATE_FILE, Deadline, encode_column, learn_categories
@@ -354,11 +351,6 @@ def test_device_switch(name, monkeypatch):
         assert given.get(shown) == expected
 
 
-def test_libraries_are_imported_only_when_needed():
-    code = f"import sys; from hopular.methods import methods; methods(); print(sorted(set({NAMES}) & set(sys.modules)))"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
-
-
 # -------------------------------------------------------------------------------------------------------- save and load
 
 
@@ -399,11 +391,3 @@ def test_a_damaged_folder_is_named(name, tmp_path):
     with pytest.raises(ValueError, match=r"it holds a .*Classifier, not a .*Regressor"):
         type(make(name, "regression")).load(tmp_path)
     assert set(json.loads((tmp_path / STATE_FILE).read_text())) == {"class", "parameters", "fitted", "sha256"}
-
-
-# -------------------------------------------------------------------------------------------------------- scikit-learn
-
-
-@parametrize_with_checks([make(name, task, n_estimators=10, learning_rate=0.5) for name in NAMES for task in TASKS])
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
