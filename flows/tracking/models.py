@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from hopular.methods.plain import VARIANTS as PLAIN
+
 if TYPE_CHECKING:
     import pandas as pd
     from mlflow import MlflowClient
@@ -30,7 +32,7 @@ MODEL, NO_MODEL, MAKER = "hopular.model", "hopular.no_model", "hopular.maker"
 EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
 LIBRARIES = {  # that a method's saved model needs beside them
-    **dict.fromkeys(("hopular", "npt", "mlp", "snn"), ("torch", "safetensors")),
+    **dict.fromkeys(("hopular", "npt", "mlp", "snn", *PLAIN), ("torch", "safetensors")),
     **{name: (name,) for name in ("xgboost", "lightgbm", "catboost")},
     "ensemble": ("torch", "safetensors", "xgboost", "lightgbm", "catboost"),
 }

@@ -23,7 +23,7 @@ from hopular.search.worker import InfrastructureError
 
 SAFETY = 1.2  # times the expected seconds: the machine may be busier now
 START = 1.0  # seconds for each fit beside the fit itself
-NEED_VALIDATION = ("deep", "modern")  # groups of networks, which cannot tell by themselves when to stop
+NEED_VALIDATION = ("deep", "plain", "modern")  # groups of networks, which cannot tell by themselves when to stop
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 

@@ -9,7 +9,7 @@ from hopular.cli.screen import Json, say, show_json, show_table
 if TYPE_CHECKING:
     from hopular.methods import Method
 
-GROUPS = ("deep", "boosting", "modern", "classical", "ensemble", "floor")  # in the order of interest
+GROUPS = ("deep", "boosting", "modern", "classical", "plain", "ensemble", "floor")  # in the order of interest
 SHORT = {"classification": "classes", "regression": "numbers"}
 
 

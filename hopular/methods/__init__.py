@@ -1,4 +1,6 @@
-"""Methods: one short file each, with a `METHOD`. A new file in this folder is a new method.
+"""Methods: one short file each, with a `METHOD`, or with `METHODS` if it describes variants of one.
+
+A new file in this folder is a new method.
 
 Methods of your own can stay outside: each folder named in HOPULAR_PLUGINS (separated as in PATH) may have a folder
 `methods` with such files, and a folder `search_spaces` with their spaces.
@@ -9,6 +11,7 @@ from __future__ import annotations
 import pkgutil
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 
 from hopular.data.errors import nearest
 from hopular.methods.method import Method, Run
@@ -26,7 +29,7 @@ class MethodError(ValueError):
 def methods() -> dict[str, Method]:
     """All methods by name, in alphabetical order; their libraries are imported only when an estimator is made."""
     modules = (import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    found = [module.METHOD for module in modules if hasattr(module, "METHOD")]
+    found = [method for module in modules for method in _methods_of(module)]
     return {method.name: method for method in sorted(found, key=lambda method: method.name)}
 
 
@@ -47,6 +50,11 @@ def get_method(name: str) -> Method:
             f"method {name!r} needs {', '.join(method.missing_packages)}, not installed: {method.install_command}"
         )
     return method
+
+
+def _methods_of(module: ModuleType) -> tuple[Method, ...]:
+    """The methods that a file describes; none if it is what some of them share."""
+    return (module.METHOD,) if hasattr(module, "METHOD") else getattr(module, "METHODS", ())
 
 
 def _find(name: str) -> Method | None:

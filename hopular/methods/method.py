@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from hopular.data.dataset import Task
 
-Group = Literal["deep", "boosting", "classical", "floor", "modern", "ensemble"]
+Group = Literal["deep", "plain", "boosting", "classical", "floor", "modern", "ensemble"]
 
 
 class InvalidParametersError(ValueError):

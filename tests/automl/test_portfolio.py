@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hopular.automl.portfolio import choose_methods
-from hopular.methods import MethodError
+from hopular.methods import MethodError, methods
 
 
 def test_all_that_suit_the_task_the_cheap_ones_first() -> None:
@@ -15,6 +15,14 @@ def test_all_that_suit_the_task_the_cheap_ones_first() -> None:
     assert "ensemble" not in names
     assert names.index("logistic") < names.index("random_forest") < names.index("hopular") < names.index("npt")
     assert "mean" not in left_out  # that it is for numbers is no news
+
+
+def test_plain_networks_take_part_only_if_asked_for() -> None:
+    plain = [name for name, method in methods().items() if method.group == "plain"]
+    assert len(plain) == 6
+    assert not set(plain) & set(choose_methods("regression", 600)[0])
+    assert set(plain) < set(choose_methods("regression", 600, ["all"])[0])
+    assert choose_methods("regression", 600, ["plain"])[0] == plain
 
 
 def test_what_is_slow_needs_more_time_unless_asked_for() -> None:

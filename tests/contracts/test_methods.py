@@ -19,12 +19,14 @@ from sklearn.base import clone
 import search_spaces
 from hopular.data.dataset import Task
 from hopular.methods import MethodError, Run, get_method, method_names, methods
+from hopular.methods.plain import VARIANTS as PLAIN
 
 QUICK: dict[str, dict[str, Any]] = {  # settings that make a method quick on tiny frames
     "hopular": {"max_epochs": 60, "n_blocks": 1, "embedding_dim": 16},
     "npt": {"max_epochs": 60, "n_layers": 2, "n_heads": 4, "embedding_dim": 16},
     "snn": {"max_epochs": 60},
     "mlp": {"max_epochs": 60},
+    **{key: {"max_epochs": 60} for key in PLAIN},
     "xgboost": {"n_estimators": 50},
     "lightgbm": {"n_estimators": 50},
     "catboost": {"n_estimators": 50},
@@ -35,7 +37,7 @@ QUICK: dict[str, dict[str, Any]] = {  # settings that make a method quick on tin
 }
 REGRESSION = {"ensemble": {"members": [("glm", {}, None), ("decision_tree", {}, 3)]}}
 ENDLESS = {  # methods that stop by themselves when time is up, with settings that would take for ever
-    **{key: {"max_epochs": 100_000} for key in ("hopular", "npt", "snn", "mlp")},
+    **{key: {"max_epochs": 100_000} for key in ("hopular", "npt", "snn", "mlp", *PLAIN)},
     **{key: {"n_estimators": 100_000} for key in ("xgboost", "lightgbm", "catboost", "random_forest", "extra_trees")},
     "realmlp": {"n_epochs": 100_000},
 }
@@ -153,7 +155,7 @@ def test_nothing_but_constant_columns(name: str) -> None:
     task: Task = methods()[name].tasks[0]
     X = pd.DataFrame({"a": [1.0] * 20, "b": pd.Categorical(["x"] * 20)})
     y = pd.Series(np.arange(20.0) if task == "regression" else pd.Categorical(list("pq") * 10))
-    if name in ("hopular", "npt", "snn", "mlp"):
+    if methods()[name].group in ("deep", "plain"):
         with pytest.raises(ValueError, match=r"(?i)no (usable )?(feature|column)|constant"):
             make(name, task).fit(X, y)
         return
@@ -267,6 +269,7 @@ def test_every_method_has_a_space_and_every_space_a_method() -> None:
 def test_the_groups_are_complete() -> None:
     expected = {
         "deep": {"hopular", "npt", "snn", "mlp"},
+        "plain": set(PLAIN),
         "boosting": {"xgboost", "catboost", "lightgbm"},
         "floor": {"majority", "mean"},
         "modern": {"realmlp", "tabm"},

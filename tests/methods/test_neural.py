@@ -1,4 +1,4 @@
-"""MLPs and self-normalising networks: inputs, layers, training, and the estimators from outside."""
+"""MLPs, self-normalising and plain networks: inputs, layers, training, and the estimators from outside."""
 
 from __future__ import annotations
 
@@ -18,17 +18,35 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch import Tensor, nn
 
+from hopular.data.registry import median_ranks
 from hopular.methods import get_method
 from hopular.methods.method import Run
-from hopular.methods.neural.estimators import MLPClassifier, MLPRegressor, SNNClassifier, SNNRegressor
-from hopular.methods.neural.networks import Inputs, mlp, snn
-from search_spaces import mlp as mlp_space
-from search_spaces import snn as snn_space
+from hopular.methods.neural.estimators import (
+    MLPClassifier,
+    MLPRegressor,
+    PlainClassifier,
+    PlainRegressor,
+    SNNClassifier,
+    SNNRegressor,
+)
+from hopular.methods.neural.networks import (
+    KINDS,
+    Highway,
+    Inputs,
+    ResidualBlock,
+    WeightNorm,
+    mlp,
+    plain,
+    relu_linear,
+    snn,
+)
+from hopular.methods.plain import VARIANTS
+from hopular.search.space import load_space
 
 SMALL = {"n_layers": 2, "width": 16, "max_epochs": 8, "random_state": 0, "device": "cpu"}
 LEARNS = {**SMALL, "width": 32, "max_epochs": 30, "learning_rate": 3e-3}
-CLASSIFIERS = [MLPClassifier, SNNClassifier]
-REGRESSORS = [MLPRegressor, SNNRegressor]
+CLASSIFIERS = [MLPClassifier, SNNClassifier, PlainClassifier]
+REGRESSORS = [MLPRegressor, SNNRegressor, PlainRegressor]
 
 
 def messy(n: int = 150, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
@@ -116,6 +134,68 @@ def test_a_self_normalising_network_keeps_mean_and_variance() -> None:
             assert x.var().item() == pytest.approx(1, abs=0.2)
 
 
+def test_a_method_for_each_kind_of_plain_network() -> None:
+    assert list(VARIANTS) == list(KINDS)
+    rows = median_ranks()
+    for kind in KINDS:
+        method = get_method(kind)
+        assert (method.group, method.has_curve, method.paper_name in rows) == ("plain", True, True)
+        assert method.make("classification", {}, Run()).kind == method.make("regression", {}, Run()).kind == kind
+
+
+def test_plain_networks_differ_by_one_thing() -> None:
+    kinds = {kind: list(plain(kind, 5, 2, 2, 16, "rectangular", 0.5)) for kind in KINDS}
+    linear = [nn.Linear, nn.ReLU, nn.Dropout]
+    assert [type(m) for m in kinds["msra"]] == linear * 2 + [nn.Linear]
+    for kind, norm in (("batch_norm", nn.BatchNorm1d), ("layer_norm", nn.LayerNorm)):
+        assert [type(m) for m in kinds[kind]] == [nn.Linear, norm, nn.ReLU, nn.Dropout] * 2 + [nn.Linear]
+    assert [type(m) for m in kinds["weight_norm"]] == [WeightNorm, nn.ReLU, nn.Dropout] * 2 + [nn.Linear]
+    for kind, layer in (("highway", Highway), ("resnet", ResidualBlock)):
+        assert [type(m) for m in kinds[kind]] == [nn.Linear, nn.ReLU, *[layer, nn.Dropout] * 2, nn.Linear]
+    assert linear_widths(plain("msra", 5, 2, 3, 128, "conic", 0.0)) == [128, 32, 8, 2]
+
+
+def test_msra_initialisation_keeps_the_scale_of_activations() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(1000, 64)
+    for layer in list(plain("msra", 64, 2, 16, 512, "rectangular", 0.0))[:-1]:
+        x = layer(x)
+    assert 0.5 < x.square().mean().item() < 2  # torch's own initialisation would leave 1e-8 of it
+
+
+def test_weight_normalisation_starts_as_the_same_map_and_learns_length_apart_from_direction() -> None:
+    torch.manual_seed(0)
+    linear = relu_linear(5, 3)
+    layer, x = WeightNorm(linear), torch.randn(7, 5)
+    assert torch.allclose(layer(x), linear(x), atol=1e-6)
+    before = layer(x)
+    with torch.no_grad():
+        linear.weight *= 3
+    assert torch.allclose(layer(x), before, atol=1e-6)
+    with torch.no_grad():
+        layer.length *= 2
+    assert torch.allclose(layer(x), 2 * before, atol=1e-6)  # the bias is 0
+
+
+def test_a_highway_layer_with_a_closed_gate_passes_its_input_on() -> None:
+    layer, x = Highway(4), torch.randn(6, 4)
+    assert (layer.gate.bias == -1).all()
+    with torch.no_grad():
+        layer.gate.bias.fill_(-100)
+    assert torch.equal(layer(x), x)
+    with torch.no_grad():
+        layer.gate.bias.fill_(100)
+    assert torch.equal(layer(x), layer.linear(x).relu())
+
+
+def test_a_residual_block_adds_to_its_input() -> None:
+    block, x = ResidualBlock(8, 0.5).eval(), torch.rand(6, 8)
+    assert linear_widths(block.layers) == [4, 8]
+    with torch.no_grad():
+        block.layers[-1].weight.zero_()
+    assert torch.equal(block(x), x)
+
+
 # ------------------------------------------------------------------------------------------------------------ learning
 
 
@@ -156,6 +236,16 @@ def test_a_class_of_one_row(estimator: Any) -> None:
     model = estimator(**SMALL).fit(frame, level)
     assert model.predict_proba(frame).shape == (40, 4)
     assert 3 in model.train_index_
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_plain_network_learns_deep_too_and_comes_back_from_its_file(kind: str, tmp_path: Any) -> None:
+    frame, level = messy()
+    model = PlainClassifier(**LEARNS | {"n_layers": 8}, kind=kind).fit(frame, level)
+    assert model.score(*messy(seed=1)) > 0.7  # chance: 1/3
+    model.save(tmp_path / "model")
+    for copy in (PlainClassifier.load(tmp_path / "model", "cpu"), pickle.loads(pickle.dumps(model))):
+        assert np.array_equal(copy.predict_proba(frame), model.predict_proba(frame))
 
 
 @pytest.mark.parametrize(("n", "batch_size"), [(2, None), (3, 2), (5, 2), (7, 100)])
@@ -276,6 +366,9 @@ def test_what_these_networks_cannot_do_is_not_there() -> None:
         (MLPClassifier, "norm", "group", "norm must be one of"),
         (MLPClassifier, "batch_size", 1, "batch_size must be at least 2 with norm='batch', not 1"),
         (SNNClassifier, "shape", "round", "shape must be one of"),
+        (SNNClassifier, "shape", "diavolo", "shape must be one of"),
+        (PlainClassifier, "kind", "dense", "kind must be one of .*, not 'dense'"),
+        (PlainClassifier, "shape", "diavolo", r"shape must be one of \['rectangular', 'conic'\] with kind='msra', not"),
         (SNNClassifier, "learning_rate", None, "learning_rate must be a positive number, not None"),
         (MLPClassifier, "weight_decay", -1, "weight_decay must be a number in"),
     ],
@@ -288,9 +381,10 @@ def test_parameters_out_of_range(estimator: Any, name: str, value: Any, message:
 # --------------------------------------------------------------------------------------------------- methods and spaces
 
 
-@pytest.mark.parametrize(("name", "space"), [("snn", snn_space), ("mlp", mlp_space)])
+@pytest.mark.parametrize("name", ["snn", "mlp", *KINDS])
 @pytest.mark.parametrize("size", ["small", "medium"])
-def test_search_spaces_give_settings_that_are_accepted(name: str, space: Any, size: str) -> None:
+def test_search_spaces_give_settings_that_are_accepted(name: str, size: str) -> None:
+    space = load_space(name)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
     for _ in range(20):

@@ -12,13 +12,14 @@ import pytest
 
 from hopular.data.dataset import Task
 from hopular.methods import Run, get_method, methods
+from hopular.methods.plain import VARIANTS as PLAIN
 from hopular.methods.saved import CLASS_FILE, NotSavableError, load_model, save_model
 from hopular.methods.tabkit import TabkitClassifier, TabkitModel
 
 QUICK: dict[str, dict[str, Any]] = {
     "hopular": {"max_epochs": 2, "n_blocks": 1, "embedding_dim": 8},
     "npt": {"max_epochs": 2, "n_layers": 2, "n_heads": 4, "embedding_dim": 8},
-    **{name: {"max_epochs": 2} for name in ("snn", "mlp")},
+    **{name: {"max_epochs": 2} for name in ("snn", "mlp", *PLAIN)},
     **{name: {"n_estimators": 3} for name in ("xgboost", "lightgbm", "catboost", "random_forest", "extra_trees")},
     **{name: {"n_estimators": 3} for name in ("bagging", "adaboost", "stacking")},
     "ensemble": {"members": [("logistic", {}, None), ("decision_tree", {}, 3)]},

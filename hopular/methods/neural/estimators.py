@@ -1,4 +1,4 @@
-"""MLPs and self-normalising networks as scikit-learn estimators.
+"""MLPs and the networks of Klambauer et al. 2017 as scikit-learn estimators.
 
 Everything around the network, from the frame to the saved file, is that of Hopular's estimators.
 """
@@ -15,7 +15,20 @@ import torch
 from sklearn.utils.metaestimators import available_if
 from torch import Tensor, nn
 
-from hopular.methods.neural.networks import NORMS, SHAPES, Inputs, Network, Norm, Schedule, Shape, mlp, snn
+from hopular.methods.neural.networks import (
+    KINDS,
+    NORMS,
+    SHAPES,
+    Inputs,
+    Kind,
+    Network,
+    Norm,
+    Schedule,
+    Shape,
+    mlp,
+    plain,
+    snn,
+)
 from hopular.methods.neural.networks import predict as predict_rows
 from hopular.methods.neural.networks import train as train_network
 from hopular.model.base import HopularEstimator
@@ -189,6 +202,65 @@ class SNNEstimator(NeuralEstimator):
         return snn(inputs, outputs, self.n_layers, self.width, self.shape, self.dropout)
 
 
+class PlainEstimator(NeuralEstimator):
+    """A ReLU network that Klambauer et al. 2017 compare self-normalising ones with.
+
+    `kind` is "msra", "highway", "resnet", "batch_norm", "weight_norm" or "layer_norm". `shape` is "rectangular"; that
+    of a residual network may be "diavolo" (blocks with half as many units inside), that of the others but the highway
+    network "conic". `n_layers` counts layers, or blocks of a residual network. See NeuralEstimator for the other
+    parameters.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: Kind = "msra",
+        n_layers: int = 4,
+        width: int = 256,
+        shape: Shape = "rectangular",
+        dropout: float = 0.0,
+        learning_rate: float = 1e-3,
+        weight_decay: float = 1e-2,
+        max_epochs: int = 200,
+        batch_size: int | None = None,
+        patience: int = 20,
+        max_seconds: float | None = None,
+        validation_fraction: float = 0.2,
+        categorical_features: Sequence[str | int] | None = None,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = None,
+    ) -> None:
+        self.kind = kind
+        self.n_layers = n_layers
+        self.width = width
+        self.shape = shape
+        self.dropout = dropout
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.max_epochs = max_epochs
+        self.batch_size = batch_size
+        self.patience = patience
+        self.max_seconds = max_seconds
+        self.validation_fraction = validation_fraction
+        self.categorical_features = categorical_features
+        self.device = device
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {list(KINDS)}, not {self.kind!r}")
+        if self.shape not in KINDS[self.kind]:
+            raise ValueError(
+                f"shape must be one of {list(KINDS[self.kind])} with kind={self.kind!r}, not {self.shape!r}"
+            )
+        if self.kind in ("batch_norm", "resnet") and self.batch_size == 1:
+            raise ValueError(f"batch_size must be at least 2 with kind={self.kind!r}, not 1")
+
+    def _layers(self, inputs: int, outputs: int) -> Iterator[nn.Module]:
+        return plain(self.kind, inputs, outputs, self.n_layers, self.width, self.shape, self.dropout)
+
+
 class MLPClassifier(MLPEstimator, HopularClassifier):
     """A multilayer perceptron for classification."""
 
@@ -203,3 +275,11 @@ class SNNClassifier(SNNEstimator, HopularClassifier):
 
 class SNNRegressor(SNNEstimator, HopularRegressor):
     """A self-normalising network for regression."""
+
+
+class PlainClassifier(PlainEstimator, HopularClassifier):
+    """A plain network for classification."""
+
+
+class PlainRegressor(PlainEstimator, HopularRegressor):
+    """A plain network for regression."""

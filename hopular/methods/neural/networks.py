@@ -1,4 +1,4 @@
-"""Plain feed-forward networks on the encoded rows of a table: inputs, MLP, self-normalising network, training."""
+"""Feed-forward networks on the encoded rows of a table: inputs, MLP, those of Klambauer et al. 2017, training."""
 
 from __future__ import annotations
 
@@ -15,9 +15,19 @@ from torch import Tensor, nn
 from hopular.model.training import Best, Clock, Hook, Progress, Result
 
 Norm = Literal["batch", "layer", "none"]
-Shape = Literal["rectangular", "conic"]
+Shape = Literal["rectangular", "conic", "diavolo"]
+Kind = Literal["msra", "highway", "resnet", "batch_norm", "weight_norm", "layer_norm"]
 NORMS: dict[str, Any] = {"batch": nn.BatchNorm1d, "layer": nn.LayerNorm, "none": nn.Identity}
 SHAPES = ("rectangular", "conic")
+KINDS: dict[Kind, tuple[Shape, ...]] = {  # of plain networks, with the shapes of each
+    "msra": ("rectangular", "conic"),
+    "highway": ("rectangular",),
+    "resnet": ("rectangular", "diavolo"),
+    "batch_norm": ("rectangular", "conic"),
+    "weight_norm": ("rectangular", "conic"),
+    "layer_norm": ("rectangular", "conic"),
+}
+GATE_BIAS = -1.0  # a highway layer passes most of its input on at first (Srivastava et al. 2015)
 
 
 class Inputs(nn.Module):
@@ -78,12 +88,8 @@ def mlp(inputs: int, outputs: int, n_layers: int, width: int, norm: Norm, dropou
 
 
 def snn(inputs: int, outputs: int, n_layers: int, width: int, shape: Shape, dropout: float) -> Iterator[nn.Module]:
-    """Klambauer et al. 2017: SELU keeps activations at mean 0 and variance 1, given weights of variance 1 / inputs.
-
-    The layers of a conic network shrink geometrically from `width` to the number of outputs.
-    """
-    ratio = outputs / width if shape == "conic" else 1.0
-    widths = [inputs, *(max(1, round(width * ratio ** (i / n_layers))) for i in range(n_layers)), outputs]
+    """Klambauer et al. 2017: SELU keeps activations at mean 0 and variance 1, given weights of variance 1 / inputs."""
+    widths = [inputs, *hidden_widths(outputs, n_layers, width, shape), outputs]
     for i, (before, after) in enumerate(pairwise(widths)):
         linear = nn.Linear(before, after)
         nn.init.normal_(linear.weight, std=1 / math.sqrt(before))
@@ -92,6 +98,99 @@ def snn(inputs: int, outputs: int, n_layers: int, width: int, shape: Shape, drop
         if i < n_layers:
             yield nn.SELU()
             yield nn.AlphaDropout(dropout)
+
+
+def hidden_widths(outputs: int, n_layers: int, width: int, shape: Shape) -> list[int]:
+    """Return the units of the hidden layers; a conic network's shrink geometrically towards the number of outputs."""
+    ratio = outputs / width if shape == "conic" else 1.0
+    return [max(1, round(width * ratio ** (i / n_layers))) for i in range(n_layers)]
+
+
+# ------------------------------------------------------------------------------------------------------ plain networks
+
+
+def plain(
+    kind: Kind, inputs: int, outputs: int, n_layers: int, width: int, shape: Shape, dropout: float
+) -> Iterator[nn.Module]:
+    """Build a ReLU network that Klambauer et al. 2017 compare self-normalising ones with.
+
+    All start with the weights of He et al. 2015 (MSRA). A highway or residual network has `n_layers` layers or blocks
+    of one width behind a layer that brings the inputs to it.
+    """
+    if kind in ("highway", "resnet"):
+        yield relu_linear(inputs, width)
+        yield nn.ReLU()
+        for _ in range(n_layers):
+            yield Highway(width) if kind == "highway" else ResidualBlock(width, 1.0 if shape == "rectangular" else 0.5)
+            yield nn.Dropout(dropout)
+        yield relu_linear(width, outputs)
+        return
+    widths = [inputs, *hidden_widths(outputs, n_layers, width, shape)]
+    for before, after in pairwise(widths):
+        linear = relu_linear(before, after)
+        yield WeightNorm(linear) if kind == "weight_norm" else linear
+        if kind in ("batch_norm", "layer_norm"):
+            yield NORMS[kind.removesuffix("_norm")](after)
+        yield nn.ReLU()
+        yield nn.Dropout(dropout)
+    yield relu_linear(widths[-1], outputs)
+
+
+def relu_linear(inputs: int, outputs: int) -> nn.Linear:
+    """Return a linear map that keeps the scale of ReLU activations (He et al. 2015)."""
+    linear = nn.Linear(inputs, outputs)
+    nn.init.kaiming_normal_(linear.weight, nonlinearity="relu")
+    nn.init.zeros_(linear.bias)
+    return linear
+
+
+class WeightNorm(nn.Module):
+    """A linear map that learns the length and the direction of its weights apart (Salimans and Kingma 2016).
+
+    Torch's own parametrisation does the same, but a module with it cannot be pickled.
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.length = nn.Parameter(linear.weight.detach().norm(dim=1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        direction = F.normalize(self.linear.weight, dim=1)
+        return F.linear(x, direction * self.length[:, None], self.linear.bias)
+
+
+class Highway(nn.Module):
+    """A layer with a gate between its output and its input (Srivastava et al. 2015)."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.linear, self.gate = relu_linear(width, width), relu_linear(width, width)
+        nn.init.constant_(self.gate.bias, GATE_BIAS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.lerp(x, F.relu(self.linear(x)), self.gate(x).sigmoid())
+
+
+class ResidualBlock(nn.Module):
+    """Two batch-normalised layers that are added to their input (He et al. 2016).
+
+    The inner layer has `bottleneck` times as many units as the outer ones.
+    """
+
+    def __init__(self, width: int, bottleneck: float) -> None:
+        super().__init__()
+        inner = max(1, round(width * bottleneck))
+        self.layers = nn.Sequential(
+            relu_linear(width, inner),
+            nn.BatchNorm1d(inner),
+            nn.ReLU(),
+            relu_linear(inner, width),
+            nn.BatchNorm1d(width),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(x + self.layers(x))
 
 
 # ------------------------------------------------------------------------------------------------------------ training
