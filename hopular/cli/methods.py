@@ -51,5 +51,6 @@ def _facts(method: Method) -> dict[str, object]:
         "is_installed": not method.missing_packages,
         "install_command": method.install_command if method.missing_packages else None,
         "paper_name": method.paper_name,
+        "paper_note": method.paper_note,
         "notes": method.notes,
     }

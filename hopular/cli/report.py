@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 Benchmarks = Annotated[str, Parameter(help="Ids of benchmarks; several are merged. By default the latest.")]
 Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="File to write.")]
 Form = Annotated[Literal["html", "terminal", "markdown", "csv", "latex"], Parameter(name=["--form", "-f"])]
-Published = Annotated[
-    Path | None, Parameter(help="CSV of published figures (dataset, group, method, accuracy) to rank beside ours.")
-]
 List = Annotated[bool, Parameter(name=["--list", "-l"], negative="", show_default=False, help="List what there is.")]
 
 
@@ -29,7 +26,6 @@ def report(
     *benchmarks: Benchmarks,
     output: Output = None,
     form: Form = "html",
-    published: Published = None,
     list: List = False,
     json: Json = False,
 ) -> None:
@@ -43,11 +39,6 @@ def report(
     if list:
         _show_list(json)
         return
-    if published is not None and (json or form != "html"):
-        raise ValueError(
-            "--published figures stand in the paper's tables, which only the HTML report has: leave out --json and "
-            "--form, or use `hopular paper --published`"
-        )
     results = load(*benchmarks)
     if json:
         from hopular.report.leaderboard import leaderboard
@@ -59,7 +50,7 @@ def report(
         from hopular.report.page import write_report
 
         path = output or Path(f"{results.id}.html")
-        write_report(results, path, published=read_published(published), footprint=kept_footprint())
+        write_report(results, path, footprint=kept_footprint())
         say(f"report   {path.resolve()}")
         return
     _write(results, form, output)
@@ -155,7 +146,6 @@ def _sense(row: Mapping[Hashable, Any]) -> str:
 
 def paper(
     *benchmarks: Benchmarks,
-    published: Published = None,
     footprint: Annotated[
         bool, Parameter(negative="", show_default=False, help="Measure memory and step time here, once.")
     ] = False,
@@ -165,7 +155,7 @@ def paper(
 
     For example
       hopular paper
-      hopular paper small-paper-1a2b3c4d --published uci_method_groups.csv
+      hopular paper small-paper-1a2b3c4d
     """
     from hopular.paper.footprint import Case, kept_footprint, measure_paper
     from hopular.paper.tables import paper_tables
@@ -179,16 +169,24 @@ def paper(
 
     results = load(*benchmarks)
     measured = measure_paper(on_case=announce) if footprint else kept_footprint()
-    tables = paper_tables(results, read_published(published), measured)
+    tables = paper_tables(results, measured)
     if json:
         show_json({table.name: records(table.frame) for table in tables})
         return
     for table in tables:
         say(f"\n{table.title} ({table.source})", style="bold")
-        rows = [tuple(_cell(value) for value in row) for row in table.frame.itertuples(index=False)]
-        show_table([str(name) for name in table.frame.columns], rows)
-        for note in table.notes:
+        frame = table.frame.drop(columns="note", errors="ignore")
+        show_table(list(frame.columns), [tuple(_cell(value) for value in row) for row in frame.itertuples(index=False)])
+        for note in (*table.notes, *_notes_of_rows(table.frame)):
             say(note, style="dim")
+
+
+def _notes_of_rows(frame: pd.DataFrame) -> list[str]:
+    """The notes on rows of a table, each once; a column of sentences is too wide for a terminal."""
+    if "note" not in frame.columns:
+        return []
+    noted = frame[frame["note"] != ""].groupby("note", sort=False)["title"]
+    return [f"{', '.join(titles)}: {note}" for note, titles in noted]
 
 
 def records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
@@ -218,19 +216,3 @@ def load(*benchmarks: str) -> Results:
         return load_results(client)
     found = [load_results(client, name) for name in benchmarks]
     return found[0] if len(found) == 1 else merge(found)
-
-
-def read_published(path: Path | None) -> pd.DataFrame | None:
-    """Published figures per dataset; ValueError names what is wrong with the file."""
-    if path is None:
-        return None
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read as CSV: {error}") from error
-    lacking = {"dataset", "group", "method", "accuracy"} - set(table.columns)
-    if lacking:
-        raise ValueError(f"{str(path)!r} lacks the columns {', '.join(sorted(lacking))}")
-    return table

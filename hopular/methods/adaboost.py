@@ -67,5 +67,6 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Boosting Methods",
+    paper_note="Theirs is LogitBoost, the median of a group of boosting methods, ours AdaBoost.",
     notes=(STOPPED_FROM_OUTSIDE,),
 )

@@ -25,5 +25,6 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Bagging Methods",
+    paper_note="Theirs bags conditional inference trees (ctree), ours those of scikit-learn.",
     notes=(STOPS_IN_TIME,),
 )

@@ -25,5 +25,6 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Other Ensembles",
+    paper_note="Theirs is Weka's OrdinalClassClassifier, ours extremely randomised trees.",
     notes=(STOPS_IN_TIME,),
 )

@@ -58,5 +58,6 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Generalized Linear Models",
+    paper_note="Theirs is bayesglm, with a prior, ours has an elastic net.",
     notes=(STOPPED_FROM_OUTSIDE,),
 )

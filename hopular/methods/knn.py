@@ -24,5 +24,6 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Nearest Neighbour",
+    paper_note="Theirs is NNge, which generalises exemplars to boxes, ours k nearest neighbours.",
     notes=(STOPPED_FROM_OUTSIDE,),
 )

@@ -24,5 +24,6 @@ METHOD = Method(
     make=make,
     tasks=("classification",),
     paper_name="Discriminant Analysis",
+    paper_note="Theirs is mixture discriminant analysis (mda of R's caret), ours linear.",
     notes=(STOPPED_FROM_OUTSIDE,),
 )

@@ -43,6 +43,7 @@ class Method:
     make: Callable[[Task, Mapping[str, Any], Run], Any]
     tasks: tuple[Task, ...] = ("classification", "regression")
     paper_name: str | None = None  # its row in the paper's table of median ranks
+    paper_note: str = ""  # where it is not like for like with that row
     packages: tuple[str, ...] = ()  # what must be importable beside the core dependencies
     extra: str | None = None  # the extra of this distribution that brings them
     has_curve: bool = False

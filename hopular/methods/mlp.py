@@ -25,6 +25,7 @@ METHOD = Method(
     group="deep",
     make=make,
     paper_name="Neural Networks",
+    paper_note="Theirs is learning vector quantisation (lvq of R's caret), ours a multilayer perceptron.",
     has_curve=True,
     uses_gpu=True,
 )

@@ -25,6 +25,7 @@ METHOD = Method(
     group="deep",
     make=make,
     paper_name="Non-Parametric Transformers",
+    paper_note="Ours is written anew, not the released code.",
     has_curve=True,
     has_recipe=True,
     uses_gpu=True,

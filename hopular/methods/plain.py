@@ -42,6 +42,7 @@ METHODS = tuple(
         group="plain",
         make=maker(kind),
         paper_name=paper_name,
+        paper_note="Theirs is trained by SGD, ours by AdamW.",
         has_curve=True,
         uses_gpu=True,
     )

@@ -25,5 +25,6 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Random Forest",
+    paper_note="Theirs is the regularised forest RRF, ours Breiman's.",
     notes=(STOPS_IN_TIME,),
 )

@@ -25,6 +25,7 @@ METHOD = Method(
     group="deep",
     make=make,
     paper_name="Self-Normalizing Networks",
+    paper_note="Theirs is trained by SGD, ours by AdamW.",
     has_curve=True,
     uses_gpu=True,
 )

@@ -144,5 +144,7 @@ METHOD = Method(
     group="classical",
     make=make,
     paper_name="Stacking (Wolpert)",
+    paper_note="Theirs is Weka's Stacking as it comes, which predicts the most frequent class: its accuracies are the "
+    "shares of that class. Ours stacks a linear model, a forest and nearest neighbours.",
     notes=(STOPPED_FROM_OUTSIDE,),
 )

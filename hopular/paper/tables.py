@@ -1,4 +1,4 @@
-"""The paper's tables with our figures beside them, the difference, and whether it is more than noise."""
+"""The paper's tables with our figures beside them, and where they can be compared, whether a difference is noise."""
 
 from __future__ import annotations
 
@@ -10,22 +10,28 @@ import pandas as pd
 from hopular.evaluation.compare import noise_of_difference, primary_summary
 from hopular.evaluation.ranks import interval, median, rank_table
 from hopular.evaluation.results import Results
-from hopular.evaluation.scores import leaderboard_matrix, missing_units, widened
+from hopular.evaluation.scores import directions, leaderboard_matrix, missing_units, widened
 from hopular.paper import published as paper
-from hopular.paper.published import PaperTable, published_label, with_published
+from hopular.paper.published import PaperTable
 
-OF, SMALL = 29, 21  # methods that the paper ranks, and datasets of its small suite
-NEARLY_ALL = 26  # of the methods: with fewer, ranks among them say little of ranks among all
+OF, SMALL, MEDIUM = 29, 21, 6  # rows of the paper's table of ranks, and datasets of its suites
+NEARLY_ALL = 26  # of the rows: with fewer, ranks among them say little of ranks among all
+MORE_THAN_NOISE = (
+    "More than noise: the paper's rank lies outside the 95 % bootstrap interval of our median over datasets."
+)
+PUBLISHED = (
+    "Published accuracies are of Fernandez-Delgado et al. 2014, rounded to three digits: of each group its median "
+    "method, with settings that were chosen more optimistically than ours."
+)
 REPLICATES = 3  # of the paper's results on the medium suite
 SCALE = {"accuracy %": 100.0, "MSE x 1000": 1000.0}  # of the primary metrics, accuracy and mean squared error
 
 
-def paper_tables(
-    results: Results, published: pd.DataFrame | None = None, footprint: pd.DataFrame | None = None
-) -> list[PaperTable]:
-    """All tables; `published` are figures per dataset (see `with_published`), `footprint` is of `measure_paper`."""
+def paper_tables(results: Results, footprint: pd.DataFrame | None = None) -> list[PaperTable]:
+    """All tables; `footprint` is of `measure_paper`."""
     return [
-        rank_comparison(results, published),
+        rank_comparison(results),
+        medium_rank_comparison(results),
         medium_comparison(results),
         size_comparison(results, "small"),
         size_comparison(results, "medium"),
@@ -34,73 +40,116 @@ def paper_tables(
     ]
 
 
-def rank_comparison(results: Results, published: pd.DataFrame | None = None) -> PaperTable:
-    """Median ranks on the small suite: the paper's among 29 methods, ours among those that ran.
+def rank_comparison(results: Results) -> PaperTable:
+    """Median ranks on the small suite: the paper's among 29 rows, ours among those that have accuracies.
 
-    `origin` says whether a rank is of our own measurement or of a published figure per dataset; published groups of
-    which we ran a method of our own are left out. `ours` is stretched to 29 places, `rank` is the rank as it is,
-    `ours_sound` is `ours` without datasets that have serious audit findings, if there are any. A rank depends on who
-    else is ranked, so `is_more_than_noise` is there only if nearly all of the paper's methods were, on all datasets.
+    `origin` says whose accuracies a rank is of: "ours", or "published" ones of a group of which we ran no method.
+    `low` and `high` bound a 95 % interval of `ours`; `ours_sound` is `ours` without datasets that have serious audit
+    findings, if there are any. A rank depends on who else is ranked, so there is a `difference` only if nearly all of
+    the paper's rows have a rank on all datasets.
     """
     table = paper.median_ranks()
-    ours = dict(zip(table["title"], table["method"], strict=True))
-    ranks, is_published = _small_ranks(results, published, ours)
-    count, n = int((ranks.notna().any(axis=0)).sum()), int(ranks.notna().any(axis=1).sum())
-    low, high = interval(ranks, median)
-    doubtful = {facts.name for facts in results.datasets if facts.is_doubtful}
-    sound = ranks[~ranks.index.isin(doubtful)].median(axis=0)
-    columns = [name if name in ranks.columns else published_label(title) for title, name in ours.items()]
-    table["method"] = [name if isinstance(name, str) else "" for name in table["method"]]
-    table["origin"] = ["published" if c in is_published else "measured" if c in ranks.columns else "" for c in columns]
-    table["rank"] = ranks.median(axis=0).reindex(columns).to_numpy(dtype=float)
-    table["datasets"] = ranks.notna().sum(axis=0).reindex(columns, fill_value=0).to_numpy(dtype=int)
-    stretch = (OF - 1) / (count - 1) if count > 1 else np.nan
-    own = table["rank"].set_axis(columns)
-    for name, values in (("ours", own), ("ours_sound", sound), ("low", low), ("high", high)):
-        table[name] = 1 + (values.reindex(columns).to_numpy(dtype=float) - 1) * stretch
-    table["difference"] = table["ours"] - table["paper"]
-    is_outside = (table["paper"] < table["low"]) | (table["paper"] > table["high"])
-    table["is_more_than_noise"] = is_outside & (table["datasets"] == SMALL)
-    is_comparable = int((table["datasets"] == SMALL).sum()) >= NEARLY_ALL
-    shown = ["title", "method", "origin", "paper", "ours", "difference"]
-    shown += ["is_more_than_noise"] if is_comparable else []
-    shown += ["ours_sound"] if doubtful & set(ranks.index) else []
-    judged = (
-        "More than noise: the paper's rank lies outside the 95 % bootstrap interval of our median over datasets."
-        if is_comparable
-        else f"Differences are not judged: that takes at least {NEARLY_ALL} of the methods on all {SMALL} datasets."
-    )
+    table["method"] = table["method"].fillna("")
+    ranks = _small_ranks(results, table)
+    columns = [m if m in ranks.columns else title for title, m in zip(table["title"], table["method"], strict=True)]
+    is_ours = [m in ranks.columns for m in table["method"]]
+    is_ranked = [column in ranks.columns for column in columns]
+    table["origin"] = np.where(is_ours, "ours", np.where(is_ranked, "published", ""))
+    table = _with_median_ranks(table, ranks.reindex(columns=columns))
+    doubtful = {facts.name for facts in results.datasets if facts.is_doubtful} & set(ranks.index)
+    if doubtful:
+        table["ours_sound"] = ranks.drop(index=list(doubtful)).median(axis=0).reindex(columns).to_numpy(dtype=float)
+    frame = _judged(table, first=["title", "method", "origin"], of=SMALL, least=NEARLY_ALL)
+    n_ours, n_rows, n_full = sum(is_ours), sum(is_ranked), int((table["datasets"] == SMALL).sum())
     return PaperTable(
         name="median-ranks",
         title="Median rank on the small suite",
         source="Table 'Median rank of compared methods' (appendix)",
-        frame=table[[*shown, "low", "high", "rank", "datasets"]],
+        frame=frame,
         notes=(
-            f"The paper ranks {OF} methods on {SMALL} datasets; ours are ranks among {count} methods on {n} of them, "
-            f"stretched to {OF} places.",
-            judged,
+            f"The paper ranks {OF} rows on {SMALL} datasets; ours are ranks among {n_rows} rows on {len(ranks)} of "
+            f"them: {n_ours} by our accuracies, {n_rows - n_ours} by published ones.",
+            PUBLISHED,
+            MORE_THAN_NOISE
+            if "difference" in frame.columns
+            else f"No difference to the paper's ranks is shown: that takes {NEARLY_ALL} rows with a rank on all "
+            f"{SMALL} datasets, and there are {n_full}.",
             "A rank depends on who else is ranked: other competitors can move it without any change of a method.",
         ),
     )
 
 
-def _small_ranks(
-    results: Results, published: pd.DataFrame | None, ours: dict[str, str | None]
-) -> tuple[pd.DataFrame, set[str]]:
-    """Ranks of the paper's methods on its small datasets, and which columns are of published figures."""
+def _small_ranks(results: Results, table: pd.DataFrame) -> pd.DataFrame:
+    """Ranks on the small datasets that were run: of our methods of the paper's rows, and of groups for the other rows.
+
+    A column is called as our method, or as the row if its accuracies are published ones.
+    """
     matrix = leaderboard_matrix(results, "accuracy")
     small = set(paper.sizes("small")["dataset"])
     matrix = matrix.loc[[name for name in matrix.index if name in small]]
     missing = missing_units(results).loc[matrix.index]
-    kept = [name for name in ours.values() if name in matrix.columns and not missing[name].all()]
-    matrix, missing, labels = matrix[kept], missing[kept], set()
-    if published is not None and len(matrix):
-        others = published[~published["group"].isin([title for title, name in ours.items() if name in kept])]
-        if len(others):
-            matrix = with_published(matrix, others)
-            labels = set(matrix.columns) - set(kept)
-            missing = missing.reindex(index=matrix.index, columns=matrix.columns, fill_value=False)
-    return rank_table(matrix, pd.Series(True, index=matrix.index, dtype=bool), missing), labels
+    kept = [name for name in table["method"] if name in matrix.columns and not missing[name].all()]
+    if not kept:
+        return pd.DataFrame(dtype=float)
+    groups = paper.group_accuracies().pivot(index="dataset", columns="group", values="accuracy")
+    others = groups.drop(columns=table.loc[table["method"].isin(kept), "title"], errors="ignore")
+    matrix = pd.concat([matrix[kept], others.loc[matrix.index]], axis=1)
+    missing = missing.reindex(columns=matrix.columns, fill_value=False)
+    return rank_table(matrix, pd.Series(True, index=matrix.index, dtype=bool), missing)
+
+
+def _with_median_ranks(table: pd.DataFrame, ranks: pd.DataFrame) -> pd.DataFrame:
+    """The table with the median of each column of `ranks`, its 95 % interval, and the number of datasets."""
+    low, high = interval(ranks, median)
+    figures = {"ours": ranks.median(axis=0), "low": low, "high": high, "datasets": ranks.notna().sum(axis=0)}
+    return table.assign(**{name: values.to_numpy() for name, values in figures.items()})
+
+
+def _judged(table: pd.DataFrame, first: list[str], of: int, least: int) -> pd.DataFrame:
+    """The columns of a table of ranks in their order.
+
+    The difference, and what it is worth, are among them if `least` rows have a rank on all `of` datasets.
+    """
+    shown = [*first, "paper", "ours", "low", "high"]
+    is_full = table["datasets"] == of
+    if is_full.sum() >= least:
+        is_outside = (table["paper"] < table["low"]) | (table["paper"] > table["high"])
+        difference = (table["ours"] - table["paper"]).where(is_full)
+        table = table.assign(difference=difference, is_more_than_noise=is_outside & is_full)
+        shown += ["difference", "is_more_than_noise"]
+    return table[[*shown, *(name for name in ("ours_sound", "datasets", "note") if name in table.columns)]]
+
+
+# ------------------------------------------------------------------------------------------------------ medium datasets
+
+
+def medium_rank_comparison(results: Results) -> PaperTable:
+    """Median ranks of the five methods over the six medium datasets; a difference only if all were run on all."""
+    table = paper.medium_ranks()
+    ranks = _medium_ranks(results, list(table["method"]))
+    table = _with_median_ranks(table, ranks.reindex(columns=table["method"]))
+    frame = _judged(table, first=["method"], of=MEDIUM, least=len(table))
+    return PaperTable(
+        name="medium-ranks",
+        title="Median rank on the medium suite",
+        source="Section 'Medium-Sized Tabular Datasets'",
+        frame=frame,
+        notes=(
+            f"The paper ranks {len(table)} methods on {MEDIUM} datasets; ours are ranks among "
+            f"{int(ranks.notna().any().sum())} of them on {len(ranks)} of the datasets.",
+            MORE_THAN_NOISE
+            if "difference" in frame.columns
+            else "No difference to the paper's ranks is shown: that takes all five methods on all six datasets.",
+        ),
+    )
+
+
+def _medium_ranks(results: Results, names: list[str]) -> pd.DataFrame:
+    """Ranks of some methods, among themselves, on the medium datasets that were run."""
+    matrix = leaderboard_matrix(results)
+    medium = set(paper.sizes("medium")["dataset"])
+    matrix = matrix.loc[[name for name in matrix.index if name in medium], [n for n in names if n in matrix.columns]]
+    return rank_table(matrix, directions(results), missing_units(results)).dropna(how="all")
 
 
 def medium_comparison(results: Results) -> PaperTable:
@@ -127,7 +176,8 @@ def medium_comparison(results: Results) -> PaperTable:
         frame=table,
         notes=(
             "Accuracy in percent (higher is better), or mean squared error times 1000 (lower is better).",
-            "The paper's standard error is over three replicates, ours over all splits and seeds that were run.",
+            "The paper's standard error is over three replicates. Ours pools all splits and seeds that were run as if "
+            "they were independent, so it also holds what differs between splits.",
             "More than noise: the difference exceeds 95 % intervals, the paper's and ours combined: by Student's t "
             "over replicates and splits, or by our bootstrap over test rows if that is wider.",
         ),

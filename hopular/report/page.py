@@ -44,15 +44,10 @@ def write_report(
     path: Path,
     *,
     changes: Comparison | None = None,
-    published: pd.DataFrame | None = None,
     footprint: pd.DataFrame | None = None,
 ) -> Path:
-    """Write the page and return its path.
-
-    `published` are per-dataset figures of others to rank beside ours, `footprint` is what `hopular.paper.footprint`
-    measured on this device.
-    """
-    page = render(results, changes=changes, published=published, footprint=footprint)
+    """Write the page and return its path; `footprint` is what `hopular.paper.footprint` measured on this device."""
+    page = render(results, changes=changes, footprint=footprint)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(page, encoding="utf-8")
     return path
@@ -62,7 +57,6 @@ def render(
     results: Results,
     *,
     changes: Comparison | None = None,
-    published: pd.DataFrame | None = None,
     footprint: pd.DataFrame | None = None,
 ) -> str:
     """The page as text."""
@@ -89,7 +83,7 @@ def render(
         groups=list(dict.fromkeys(board["group"])),
         sections=sections,
         has_ours=OURS in set(board["method"]),
-        paper=paper_views(results, published, footprint),
+        paper=paper_views(results, footprint),
         failures=[(title_of(unit.method), unit) for unit in failed_units(results)],
         command=results.command,
         provenance=results.provenance,

@@ -14,9 +14,11 @@ from hopular.paper.published import PaperTable
 from hopular.paper.tables import paper_tables
 from hopular.report import words
 
-HIDDEN = {"low", "high", "rank"}  # they explain `ours`, which the notes do in words
 HEADINGS = {
     "title": "Method",
+    "origin": "Accuracies",
+    "low": "95 % from",
+    "high": "95 % to",
     "paper_error": "Paper's std. error",
     "ours_error": "Our std. error",
     "ours_sound": "Ours without doubtful",
@@ -46,14 +48,14 @@ class PaperView:
     rows: tuple[tuple[tuple[Any, str], ...], ...]
 
 
-def paper_views(results: Results, published: pd.DataFrame | None, footprint: pd.DataFrame | None) -> list[PaperView]:
+def paper_views(results: Results, footprint: pd.DataFrame | None) -> list[PaperView]:
     """All tables, those first of which something was run here."""
-    views = [_view(table) for table in paper_tables(results, published, footprint)]
+    views = [_view(table) for table in paper_tables(results, footprint)]
     return sorted(views, key=lambda view: not view.has_ours)
 
 
 def _view(table: PaperTable) -> PaperView:
-    frame = table.frame.drop(columns=[name for name in table.frame.columns if name in HIDDEN])
+    frame = table.frame
     if "title" in frame.columns:  # the paper's name of a method says more than ours
         frame = frame.drop(columns="method")
     if "method" in frame.columns:

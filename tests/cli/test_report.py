@@ -25,7 +25,6 @@ LATE: dict = {
 }
 DEEP: dict = {"glass": {"hopular": [0.9]}}
 OTHER: dict = {"iris": {"hopular": [0.95], "svm": [0.9]}}
-PUBLISHED = "dataset,group,method,accuracy\nglass,Decision Trees,tree,0.9\necoli,Decision Trees,tree,0.1\n"
 
 
 def benchmark(name: str, table: dict, month: int, **settings: object) -> Results:
@@ -69,13 +68,6 @@ def strict(text: str) -> dict:
     return answer
 
 
-@pytest.fixture
-def published(tmp_path: Path) -> Path:
-    path = tmp_path / "published.csv"
-    path.write_text(PUBLISHED)
-    return path
-
-
 def test_benchmarks_are_listed(hopular: Hopular) -> None:
     lines = hopular("report", "--list").out.splitlines()
     assert [line.split("\t")[0] for line in lines] == ["benchmark", "deep", "other", "late", "early"]
@@ -104,20 +96,13 @@ def test_a_form_goes_to_a_file(hopular: Hopular, tmp_path: Path) -> None:
     assert path.read_text().startswith("| # | Method |")
 
 
-def test_the_page_is_written_with_published_figures(hopular: Hopular, tmp_path: Path, published: Path) -> None:
+def test_the_page_is_written(hopular: Hopular, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    outcome = hopular("report", "early", "-o", str(path), "--published", str(published))
+    outcome = hopular("report", "early", "-o", str(path))
     assert outcome.code == 0, outcome.err
     page = path.read_text()
     assert "CatBoost leads on 2 datasets" in page
-    assert page.count('<span class="chip published">published</span>') == 1
-
-
-@pytest.mark.parametrize("option", [("--form", "csv"), ("--json",)])
-def test_published_figures_are_not_silently_left_out(hopular: Hopular, published: Path, option: tuple[str]) -> None:
-    outcome = hopular("report", "early", "--published", str(published), *option)
-    assert outcome.code == 2
-    assert "which only the HTML report has" in outcome.err
+    assert page.count('<span class="chip published">published</span>') == 16
 
 
 def test_json_has_null_for_what_is_not_known(hopular: Hopular) -> None:
@@ -166,26 +151,26 @@ def test_compare_for_scripts(hopular: Hopular) -> None:
     assert other["gone_methods"] == ["catboost"]
 
 
-def test_the_papers_tables(hopular: Hopular, published: Path) -> None:
-    outcome = hopular("paper", "early", "--published", str(published))
+def test_the_papers_tables(hopular: Hopular) -> None:
+    outcome = hopular("paper", "early")
     assert outcome.code == 0, outcome.err
-    assert "Median rank on the small suite (Table 'Median rank of compared methods' (appendix))" in outcome.out
-    row = next(line for line in outcome.out.splitlines() if line.startswith("Decision Trees\t"))
+    lines = outcome.out.splitlines()
+    assert "Median rank on the small suite (Table 'Median rank of compared methods' (appendix))" in lines
+    assert "title\tmethod\torigin\tpaper\tours\tlow\thigh\tdatasets" in lines
+    row = next(line for line in lines if line.startswith("Decision Trees\t"))
     assert row.split("\t")[2] == "published"
+    networks = "MSRAinit, Highway Networks, BatchNorm, WeightNorm, ResNet, LayerNorm"
+    assert f"Self-Normalizing Networks, {networks}: Theirs is trained by SGD, ours by AdamW." in lines
+    assert any(line.startswith("Rule-Based Methods: No method of ours: ") for line in lines)
+    assert "Median rank on the medium suite (Section 'Medium-Sized Tabular Datasets')" in lines
     assert "Step time in milliseconds" in outcome.out
 
 
 def test_the_papers_tables_for_scripts(hopular: Hopular) -> None:
     answer = strict(hopular("paper", "early", "--json").out)
     ranks = {row["title"]: row for row in answer["median-ranks"]}
-    assert ranks["Hopular"]["rank"] == 2.0
-    assert ranks["XGBoost"]["rank"] is None
+    assert ranks["XGBoost"]["ours"] is None
+    assert ranks["Hopular"]["origin"] == "ours"
+    assert "difference" not in ranks["Hopular"]
+    assert len(answer["medium-ranks"]) == 5
     assert len(answer["step-time"]) == 24
-
-
-def test_a_file_that_is_no_table_of_figures_is_named(hopular: Hopular, tmp_path: Path) -> None:
-    path = tmp_path / "wrong.csv"
-    path.write_text("a,b\n1,2\n")
-    outcome = hopular("paper", "early", "--published", str(path))
-    assert outcome.code == 2
-    assert "lacks the columns accuracy, dataset, group, method" in outcome.err

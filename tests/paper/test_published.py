@@ -1,24 +1,21 @@
-"""The paper's figures as data, and published figures per dataset merged into ours."""
+"""The paper's figures, and those of others that it ranks, as data."""
 
 from __future__ import annotations
 
-import numpy as np
-import pandas as pd
-import pytest
+import re
+from importlib import resources
+from pathlib import Path
 
-from hopular.evaluation.ranks import rank_table
-from hopular.paper.published import footprint, median_ranks, medium_results, sizes, with_published
-
-
-def published(**changes: object) -> pd.DataFrame:
-    rows = [
-        ("glass_identification", "Decision Trees", "tree", 0.6),
-        ("glass_identification", "Random Forest", "forest", 0.8),
-        ("ecoli", "Decision Trees", "tree", 0.7),
-        ("ecoli", "Random Forest", "forest", 0.9),
-        ("monks_2", "Random Forest", "forest", 0.9),
-    ]
-    return pd.DataFrame(rows, columns=["dataset", "group", "method", "accuracy"]).assign(**changes)
+from hopular.methods import methods
+from hopular.paper.published import (
+    WITHOUT_METHOD,
+    footprint,
+    group_accuracies,
+    median_ranks,
+    medium_ranks,
+    medium_results,
+    sizes,
+)
 
 
 def test_29_median_ranks_and_our_methods_of_the_kind():
@@ -27,7 +24,17 @@ def test_29_median_ranks_and_our_methods_of_the_kind():
     assert table.loc["Hopular", "paper"] == 7.5 == table["paper"].min()
     assert table.loc["Stacking (Wolpert)", "paper"] == 28.0
     assert table.loc["Support Vector Machines", "method"] == "svm"
-    assert pd.isna(table.loc["Highway Networks", "method"])
+    assert table.loc["Highway Networks", "method"] == "highway"
+    assert set(table.index[table["method"].isna()]) == set(WITHOUT_METHOD)
+    assert len(WITHOUT_METHOD) == 3
+    assert set(table["method"].dropna()) == {name for name, method in methods().items() if method.paper_name}
+
+
+def test_the_documentation_lists_rows_without_a_method_and_those_not_like_for_like():
+    text = (Path(__file__).parents[2] / "docs" / "howto" / "reproduce-the-paper.md").read_text(encoding="utf-8")
+    noted = median_ranks().query("note != ''")
+    told = dict(re.findall(r"^\| (.+?) \| .+? \| (.+?) \|$", text.partition("| row of the paper |")[2], re.M))
+    assert {title: told.get(title) for title in noted["title"]} == dict(zip(noted["title"], noted["note"], strict=True))
 
 
 def test_five_methods_on_six_medium_datasets():
@@ -35,6 +42,12 @@ def test_five_methods_on_six_medium_datasets():
     assert len(table) == 30
     assert table.loc[("sulfur", "hopular")].tolist() == ["MSE x 1000", 1.04, 0.02]
     assert table.loc[("eye", "xgboost")].tolist() == ["accuracy %", 57.43, 0.0]
+
+
+def test_median_ranks_of_the_medium_suite_follow_from_its_scores():
+    ranks = medium_ranks().set_index("method")["paper"]
+    assert sorted(ranks) == [1.5, 2.0, 2.5, 4.5, 4.5]  # as the paper's text has them
+    assert (ranks["hopular"], ranks["lightgbm"], ranks["catboost"]) == (1.5, 2.0, 2.5)
 
 
 def test_sizes_of_27_datasets():
@@ -54,31 +67,18 @@ def test_footprints_of_both_models():
     assert (table["smallest_gib"] <= table["largest_gib"]).all()
 
 
-def test_published_figures_are_labelled_and_ranked_with_ours():
-    matrix = pd.DataFrame({"svm": [0.7, 0.95, 0.1]}, index=["glass", "ecoli", "iris"])
-    merged = with_published(matrix, published())
-    assert list(merged.columns) == ["svm", "Decision Trees (published)", "Random Forest (published)"]
-    assert merged.loc["glass"].tolist() == [0.7, 0.6, 0.8]
-    assert list(merged.index) == ["glass", "ecoli"]  # for iris there are no published figures
-    ranks = rank_table(merged, pd.Series(True, index=merged.index))
-    assert ranks.loc["glass"].tolist() == [2.0, 3.0, 1.0]
+def test_published_accuracies_of_17_groups_on_21_datasets():
+    table = group_accuracies()
+    assert set(table["dataset"]) == set(sizes("small")["dataset"])
+    groups = set(table["group"])
+    assert len(groups) == 17
+    assert groups < set(median_ranks()["title"])
+    assert len(table) == 17 * 21 == len(table.drop_duplicates(["dataset", "group"]))
+    assert table["accuracy"].between(0, 1).all()
+    row = table.set_index(["dataset", "group"]).loc[("blood-transfusion", "Decision Trees")]
+    assert row.tolist() == ["rpart2_caret", 0.793]
 
 
-def test_only_datasets_with_figures_of_all_groups_are_kept():
-    matrix = pd.DataFrame({"svm": [0.7, 0.5]}, index=["glass", "monks-2"])
-    assert list(with_published(matrix, published()).index) == ["glass"]
-
-
-@pytest.mark.parametrize(
-    ("table", "message"),
-    [
-        (published().drop(columns="accuracy"), "lack accuracy: their columns must be dataset, group, method, accuracy"),
-        (published(accuracy=80.0), "Decision Trees on glass_identification is 80.0: give shares from 0 to 1"),
-        (published(accuracy=np.nan), "Decision Trees on glass_identification is nan"),
-        (pd.concat([published(), published()]), "several published figures of Decision Trees on glass: keep one"),
-        (published(dataset=list("abcde")), "none of the datasets has figures of all published groups"),
-    ],
-)
-def test_unusable_published_figures_are_refused(table: pd.DataFrame, message: str):
-    with pytest.raises(ValueError, match=message):
-        with_published(pd.DataFrame({"svm": [0.7]}, index=["glass"]), table)
+def test_the_file_of_published_accuracies_names_its_source():
+    text = resources.files("hopular.paper").joinpath("uci_method_groups.csv").read_text(encoding="utf-8")
+    assert "Fernandez-Delgado et al. 2014" in text.splitlines()[0]

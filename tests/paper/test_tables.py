@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,26 +11,46 @@ import pandas as pd
 import pytest
 
 from hopular.evaluation.results import Results
-from hopular.paper.published import PaperTable, median_ranks, sizes
-from hopular.paper.tables import medium_comparison, memory_comparison, paper_tables, rank_comparison, time_comparison
+from hopular.paper.published import PaperTable, median_ranks, medium_results, sizes
+from hopular.paper.tables import (
+    medium_comparison,
+    medium_rank_comparison,
+    memory_comparison,
+    paper_tables,
+    rank_comparison,
+    time_comparison,
+)
 from tests.evaluation.benchmarks import make_results
 
-COMMON = {"paper", "ours", "difference"}
 JUDGED = {"medium", "small-sizes", "medium-sizes"}
+RANKS = {"median-ranks", "medium-ranks"}
 
 
-def small_results() -> Results:
-    """Hopular first, SVM second, forest third on each of the 21 small datasets."""
-    order = {"hopular": 0.9, "svm": 0.8, "random_forest": 0.7}
-    names = sizes("small")["dataset"]
-    return make_results({name: {method: [value] for method, value in order.items()} for name in names}, suite="small")
+def small_results(methods: Sequence[str] = ("hopular", "svm", "random_forest")) -> Results:
+    """Each method better than the next one and than all published figures, on each of the 21 small datasets."""
+    scores = {method: [1 - place / 10_000] for place, method in enumerate(methods)}
+    return make_results(dict.fromkeys(sizes("small")["dataset"], scores), suite="small")
 
 
-def published() -> pd.DataFrame:
-    """Two groups, one of which is ours as well, on all small datasets."""
-    groups = {"Decision Trees": 0.85, "Support Vector Machines": 0.5}
-    rows = [(name, group, "m", value) for name in sizes("small")["dataset"] for group, value in groups.items()]
-    return pd.DataFrame(rows, columns=["dataset", "group", "method", "accuracy"])
+def our_methods() -> list[str]:
+    """Our methods of the paper's rows, in the order of its ranks."""
+    return list(median_ranks()["method"].dropna())
+
+
+def medium_scores(datasets: Sequence[str]) -> Results:
+    """Our results are the paper's, on some of the medium datasets."""
+    parts = []
+    for (name, unit), table in medium_results().groupby(["dataset", "unit"]):
+        if name in datasets:
+            scale, task = (100, "classification") if unit == "accuracy %" else (1000, "regression")
+            scores = {row["method"]: [row["paper"] / scale] for row in table.to_dict("records")}
+            parts.append(make_results({name: scores}, task=task, suite="medium"))
+    return replace(
+        parts[0],
+        scores=pd.concat([part.scores for part in parts]),
+        units=tuple(unit for part in parts for unit in part.units),
+        datasets=tuple(facts for part in parts for facts in part.datasets),
+    )
 
 
 def by_title(table: PaperTable) -> pd.DataFrame:
@@ -39,16 +60,16 @@ def by_title(table: PaperTable) -> pd.DataFrame:
 def test_all_tables_without_any_results_of_the_paper():
     tables = paper_tables(make_results({"iris": {"svm": [0.9]}}))
     assert [table.name for table in tables] == [
-        *("median-ranks", "medium", "small-sizes", "medium-sizes", "memory", "step-time")
+        *("median-ranks", "medium-ranks", "medium", "small-sizes", "medium-sizes", "memory", "step-time")
     ]
     for table in tables:
-        assert set(table.frame.columns) >= COMMON, table.name
+        assert set(table.frame.columns) >= {"paper", "ours"}, table.name
         assert not table.has_ours
-        assert table.frame["difference"].isna().all()
+        assert ("difference" in table.frame.columns) == (table.name not in RANKS)
         assert ("is_more_than_noise" in table.frame.columns) == (table.name in JUDGED)
         assert table.frame["paper"].notna().all()
         assert table.source
-    assert [len(table.frame) for table in tables] == [29, 30, 21, 6, 48, 24]
+    assert [len(table.frame) for table in tables] == [29, 5, 30, 21, 6, 48, 24]
 
 
 def test_no_results_at_all():
@@ -58,54 +79,73 @@ def test_no_results_at_all():
 # ------------------------------------------------------------------------------------------------------------ the ranks
 
 
-def test_our_ranks_are_stretched_to_the_papers_places():
-    table = by_title(rank_comparison(small_results()))
-    assert table["rank"].dropna().to_dict() == {"Hopular": 1.0, "Support Vector Machines": 2.0, "Random Forest": 3.0}
-    assert table["ours"].dropna().to_dict() == {"Hopular": 1.0, "Support Vector Machines": 15.0, "Random Forest": 29.0}
-    assert table.loc["Hopular", "difference"] == -6.5
-    assert "is_more_than_noise" not in table.columns  # the best of 3 need not be the best of 29
-    assert table.loc["Hopular", "datasets"] == 21
-    assert (table["origin"] == "measured").sum() == 3
+def test_a_rank_is_of_our_accuracies_or_of_published_ones_and_says_so():
+    table = rank_comparison(small_results())
+    frame = by_title(table)
+    assert (frame["origin"] == "ours").sum() == 3
+    assert (frame["origin"] == "published").sum() == 15  # of 17 groups two are ours
+    assert frame.loc[["Hopular", "Support Vector Machines", "Random Forest"], "ours"].tolist() == [1.0, 2.0, 3.0]
+    assert frame.loc[["Stacking (Wolpert)", "Rule-Based Methods"], "origin"].tolist() == ["published"] * 2
+    assert frame.loc["Stacking (Wolpert)", ["ours", "datasets"]].tolist() == [18.0, 21]
+    assert frame.loc["XGBoost", ["origin", "datasets"]].tolist() == ["", 0]
+    assert "ours are ranks among 18 rows on 21 of them: 3 by our accuracies, 15 by published ones." in table.notes[0]
 
 
-def groups_in_order(left_out: int) -> pd.DataFrame:
-    """Published figures of all of the paper's methods but the last ones, each better than the next on all datasets."""
-    rows = [
-        (name, title, "m", 0.9 - place / 100)
-        for name in sizes("small")["dataset"]
-        for place, title in enumerate(median_ranks()["title"][: 29 - left_out])
-    ]
-    return pd.DataFrame(rows, columns=["dataset", "group", "method", "accuracy"])
+def test_five_equal_methods_have_no_difference_to_the_papers_ranks():
+    random = np.random.default_rng(0)
+    five = ("hopular", "catboost", "xgboost", "lightgbm", "glm")
+    equal = {name: {m: [0.8 + random.normal(0, 0.02)] for m in five} for name in sizes("small")["dataset"]}
+    table = rank_comparison(make_results(equal, suite="small"))
+    assert not {"difference", "is_more_than_noise"} & set(table.frame.columns)
+    assert "that takes 26 rows with a rank on all 21 datasets, and there are 21." in " ".join(table.notes)
+    assert by_title(table)["ours"].max() <= 21  # ranks as they are, not stretched to 29 places
 
 
-def test_differences_are_judged_if_nearly_all_methods_are_ranked_on_all_datasets():
-    results = small_results()
-    table = by_title(rank_comparison(results, groups_in_order(0)))
-    assert table.loc["Hopular", ["rank", "ours", "paper", "is_more_than_noise"]].tolist() == [1.0, 1.0, 7.5, True]
-    assert (table["datasets"] == 21).all()
-    fewer = rank_comparison(results, groups_in_order(5))
-    assert "is_more_than_noise" not in fewer.frame.columns
-    assert "Differences are not judged: that takes at least 26 of the methods on all 21 datasets." in fewer.notes
+def test_from_26_rows_on_a_difference_is_shown_with_its_interval():
+    networks = ["snn", "msra", "highway", "resnet"]
+    methods = ["hopular", "npt", "xgboost", "catboost", "lightgbm", *networks]
+    few, enough = rank_comparison(small_results(methods[:8])), rank_comparison(small_results(methods))
+    assert "difference" not in few.frame.columns  # 17 groups and 8
+    frame = by_title(enough)
+    columns = ["paper", "ours", "low", "high", "difference", "is_more_than_noise", "origin"]
+    assert frame.loc["Hopular", columns].tolist() == [7.5, 1.0, 1.0, 1.0, -6.5, True, "ours"]
+    assert (frame["datasets"] == 21).sum() == 26
+    assert frame["difference"].notna().sum() == 26
+
+
+def test_all_29_rows_have_a_rank_once_all_our_methods_were_run():
+    frame = by_title(rank_comparison(small_results(our_methods())))
+    assert (frame["datasets"] == 21).all()
+    assert frame["origin"].value_counts().to_dict() == {"ours": 26, "published": 3}
+
+
+def test_a_method_that_lacks_a_dataset_has_no_difference():
+    names = list(sizes("small")["dataset"])
+    scores = {method: [0.9] for method in our_methods()}
+    table = {name: {m: s for m, s in scores.items() if (m, name) != ("svm", names[0])} for name in names}
+    frame = by_title(rank_comparison(make_results(table, suite="small")))
+    assert math.isnan(frame.loc["Support Vector Machines", "difference"])
+    assert not frame.loc["Support Vector Machines", "is_more_than_noise"]
+    assert frame["difference"].notna().sum() == 28
+
+
+def test_every_row_says_why_it_has_no_method_or_is_not_like_for_like():
+    notes = by_title(rank_comparison(small_results()))["note"]
+    nothing = {"Multivariate Adaptive Reg. Splines", "Rule-Based Methods", "Other Methods"}
+    assert set(notes[notes.str.startswith("No method of ours: ")].index) == nothing
+    for title in ("Stacking (Wolpert)", "Neural Networks", "Other Ensembles", "Boosting Methods", "Highway Networks"):
+        assert notes[title].startswith("Theirs is "), title
+    assert notes["Non-Parametric Transformers"]
+    assert not notes["XGBoost"]
 
 
 def test_ranks_without_doubtful_datasets():
     results = small_results()
     assert "ours_sound" not in rank_comparison(results).frame.columns
     names = list(sizes("small")["dataset"])
-    table = {name: {"hopular": [0.9], "svm": [0.5 if i < 11 else 0.95]} for i, name in enumerate(names)}
+    table = {name: {"hopular": [0.999], "svm": [0.998 if i < 11 else 1.0]} for i, name in enumerate(names)}
     found = by_title(rank_comparison(make_results(table, doubtful=names[:11])))
-    assert found.loc["Hopular", ["ours", "ours_sound"]].tolist() == [1.0, 29.0]
-
-
-def test_published_figures_take_the_place_of_what_we_did_not_run():
-    table = by_title(rank_comparison(small_results(), published()))
-    assert table["origin"].replace("", None).dropna().to_dict() == {
-        "Hopular": "measured",
-        "Support Vector Machines": "measured",
-        "Random Forest": "measured",
-        "Decision Trees": "published",
-    }
-    assert table.loc[["Hopular", "Decision Trees", "Support Vector Machines"], "rank"].tolist() == [1.0, 2.0, 3.0]
+    assert found.loc["Hopular", ["ours", "ours_sound"]].tolist() == [1.0, 2.0]
 
 
 def test_methods_and_datasets_that_are_not_the_papers_do_not_count():
@@ -120,18 +160,39 @@ def test_methods_and_datasets_that_are_not_the_papers_do_not_count():
     pd.testing.assert_frame_equal(rank_comparison(both).frame, rank_comparison(results).frame)
 
 
-def test_one_method_alone_has_no_stretched_rank():
-    table = by_title(rank_comparison(make_results({"glass": {"svm": [0.9]}})))
-    assert table.loc["Support Vector Machines", "rank"] == 1.0
-    assert math.isnan(table.loc["Support Vector Machines", "ours"])
-
-
 def test_a_failed_method_ranks_last():
     table = by_title(rank_comparison(make_results({"glass": {"svm": None, "hopular": [0.5]}})))
-    assert table.loc["Support Vector Machines", "rank"] == 2.0
+    assert table.loc["Support Vector Machines", "ours"] == 18.0  # behind Hopular and 16 published groups
 
 
 # ------------------------------------------------------------------------------------------------------ medium datasets
+
+
+def test_median_ranks_of_the_medium_suite():
+    names = list(sizes("medium")["dataset"])
+    table = medium_rank_comparison(medium_scores(names)).frame.set_index("method")
+    assert table["paper"].to_dict() == {"hopular": 1.5, "npt": 4.5, "xgboost": 4.5, "catboost": 2.5, "lightgbm": 2.0}
+    assert table["ours"].tolist() == table["paper"].tolist()
+    assert (table["low"] <= table["ours"]).all()
+    assert (table["ours"] <= table["high"]).all()
+    assert (table["difference"] == 0).all()
+    assert not table["is_more_than_noise"].any()
+
+
+def test_ranks_of_the_medium_suite_that_cannot_be_compared():
+    names = list(sizes("medium")["dataset"])[:5]
+    part = medium_rank_comparison(medium_scores(names))
+    assert "difference" not in part.frame.columns
+    assert (part.frame["datasets"] == 5).all()
+    assert part.notes[0].endswith("ours are ranks among 5 of them on 5 of the datasets.")
+    two = {"shrutime": {"hopular": [0.8], "catboost": [0.9], "svm": [0.99]}, "iris": {"npt": [0.9]}}
+    table = medium_rank_comparison(make_results(two)).frame.set_index("method")
+    assert table["ours"].dropna().to_dict() == {"hopular": 2.0, "catboost": 1.0}
+
+
+def test_the_two_standard_errors_are_told_apart():
+    notes = " ".join(medium_comparison(medium_scores(["eye"])).notes)
+    assert "over three replicates. Ours pools all splits and seeds" in notes
 
 
 def test_scores_are_in_the_papers_units_and_judged_by_both_errors():
@@ -165,7 +226,7 @@ def test_what_failed_has_no_figure_of_ours():
 def test_sizes_that_differ_are_marked():
     results = make_results({"glass": {"svm": [0.9]}, "ecoli": {"svm": [0.9]}})
     facts = replace(results.datasets[0], rows=214, features=9, categorical=0)
-    table = paper_tables(replace(results, datasets=(facts, results.datasets[1])))[2].frame.set_index("dataset")
+    table = paper_tables(replace(results, datasets=(facts, results.datasets[1])))[3].frame.set_index("dataset")
     assert table.loc["glass", ["paper", "ours", "difference"]].tolist() == [214, 214, 0]
     assert table["is_more_than_noise"].to_dict() == {name: name == "ecoli" for name in table.index}
 
