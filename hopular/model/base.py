@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from torch import Tensor
 
-from hopular.model.architecture import Architecture
+from hopular.model.architecture import Architecture, Parts, choose_architecture, choose_parts
 from hopular.model.encoding import Attribute, as_frame, learn_encoding
 from hopular.model.holdout import holdout
 from hopular.model.imputation import fill_missing
@@ -47,9 +48,12 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         L, M, e and the beta-scaling factor of the paper (Section A.3).
     dropout_embedding, dropout_block, dropout_summary
         The dropouts p_i, p_h and p_o.
+    architecture
+        "default", "paper" (as the paper describes it) or "released" (as in the code released with it). None means
+        "paper" with the paper's recipe, otherwise "default". docs/architecture-options.md compares them.
     embedding, values, summary
-        Where paper and released code differ: "sum" or "projected" embedding, "tied" or "separate" values,
-        "attribute" or "joint" summarisation. docs/architecture-options.md compares them.
+        Override single parts of the architecture: "sum" or "projected" embedding, "tied" or "separate" values,
+        "attribute" or "joint" summarisation.
     recipe
         "default" is made for a laptop; "paper" is the published one, 10,000 full-batch epochs.
     gamma, mask_probability, replace_probability, weight_decay
@@ -83,9 +87,10 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         dropout_embedding: float = 0.1,
         dropout_block: float = 0.1,
         dropout_summary: float = 0.01,
-        embedding: Literal["sum", "projected"] = "sum",
-        values: Literal["tied", "separate"] = "separate",
-        summary: Literal["attribute", "joint"] = "attribute",
+        architecture: Literal["default", "paper", "released"] | None = None,
+        embedding: Literal["sum", "projected"] | None = None,
+        values: Literal["tied", "separate"] | None = None,
+        summary: Literal["attribute", "joint"] | None = None,
         recipe: Literal["default", "paper"] = "default",
         gamma: float = 1.0,
         mask_probability: float = 0.025,
@@ -112,6 +117,7 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         self.dropout_embedding = dropout_embedding
         self.dropout_block = dropout_block
         self.dropout_summary = dropout_summary
+        self.architecture = architecture
         self.embedding = embedding
         self.values = values
         self.summary = summary
@@ -285,6 +291,10 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError(f"eval_set has {len(frame)} rows of X and {len(target)} of y")
         return frame, target
 
+    def _parts(self) -> Parts:
+        name = choose_architecture(self.architecture, self.recipe)
+        return choose_parts(name, self.embedding, self.values, self.summary)
+
     def _new_network(self, seed: int) -> Hopular:
         architecture = Architecture(
             widths=self.encoding_.widths,
@@ -296,9 +306,7 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             dropout_embedding=self.dropout_embedding,
             dropout_block=self.dropout_block,
             dropout_summary=self.dropout_summary,
-            embedding=self.embedding,
-            values=self.values,
-            summary=self.summary,
+            **asdict(self._parts()),
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

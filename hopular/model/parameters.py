@@ -6,6 +6,8 @@ import math
 import numbers
 from typing import Any
 
+from hopular.model.architecture import ARCHITECTURES
+
 _INTEGERS = ("n_blocks", "n_networks", "embedding_dim", "max_epochs", "batch_size", "patience")
 _POSITIVE = ("beta", "learning_rate", "max_seconds")
 _RANGES = {  # lowest, highest, whether the highest is allowed, whether the lowest is
@@ -21,9 +23,10 @@ _RANGES = {  # lowest, highest, whether the highest is allowed, whether the lowe
     "weight_decay": (0, math.inf, False, True),
 }
 _CHOICES: dict[str, tuple[str | None, ...]] = {
-    "embedding": ("sum", "projected"),
-    "values": ("tied", "separate"),
-    "summary": ("attribute", "joint"),
+    "architecture": (*ARCHITECTURES, None),
+    "embedding": ("sum", "projected", None),
+    "values": ("tied", "separate", None),
+    "summary": ("attribute", "joint", None),
     "recipe": ("default", "paper"),
     "selection": ("score", "loss", None),
     "precision": ("auto", "float32", "bfloat16"),

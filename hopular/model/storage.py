@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         "format": FORMAT,
         "class": type(estimator).__name__,
         "parameters": parameters,
+        "parts": asdict(estimator._parts()) if "architecture" in parameters else None,
         "encoding": estimator.encoding_.to_json(),
         "best_epoch": estimator.best_epoch_,
         "fitted": estimator._fitted_json(),
@@ -77,6 +79,9 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
     if header["class"] != cls.__name__:
         raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
     estimator = cls(**header["parameters"])
+    parts = header.get("parts")
+    if parts and parts != asdict(estimator._parts()):  # the architecture's name stood for others when it was saved
+        estimator.set_params(**parts)
     estimator.encoding_ = Encoding.from_json(header["encoding"])
     estimator.train_index_ = tensors.pop("train_index").cpu().numpy()
     rows = tensors.pop("rows")

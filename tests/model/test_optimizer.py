@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -147,3 +149,44 @@ def test_parameters_stay_those_of_the_network() -> None:
         optimizer.step(0.05 * (1 - t / 300))
     assert losses[-1] < 0.01 * losses[0]
     assert (slow(x).squeeze(1) - y).square().mean().item() < 0.02 * losses[0]
+
+
+def released_lamb(weights: list[Tensor], history: list[list[Tensor]], rate: float) -> list[list[Tensor]]:
+    """The weights after each step of the released code's LAMB, which corrects the bias behind the trust ratio."""
+    weights = [w.double() for w in weights]
+    first, second = ([torch.zeros_like(w) for w in weights] for _ in range(2))
+    states = [list(weights)]
+    for t, gradients in enumerate(history, start=1):
+        for i, gradient in enumerate(g.double() for g in gradients):
+            first[i] = 0.9 * first[i] + 0.1 * gradient
+            second[i] = 0.999 * second[i] + 0.001 * gradient**2
+            update = first[i] / (second[i].sqrt() + 1e-6) + 0.1 * weights[i]
+            ratio = min(weights[i].norm().item(), 10.0) / update.norm().item()
+            correction = math.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+            weights[i] = weights[i] - rate * correction * ratio * update
+        states.append(list(weights))
+    return states
+
+
+@pytest.mark.parametrize(("t", "factor"), [(1, 3.2), (10, 6.5), (100, 3.2), (400, 1.7)])
+def test_steps_are_larger_than_those_of_the_released_code_by_its_bias_correction(t: int, factor: float) -> None:
+    """A step of LAMB is as long as the rate times the (clamped) norm of the weights, whatever the gradients' size.
+
+    So a bias correction inside the trust ratio (You et al. 2020, and here) does not change the length of a step. The
+    released code applies it behind the trust ratio, where it shortens the first thousands of steps. These are the
+    factors that docs/architecture-options.md gives.
+    """
+    rate, shapes = 1e-3, [(30, 20), (200, 100), (7,)]  # the second has a norm above 10
+    generator = torch.Generator().manual_seed(0)
+    weights = [torch.randn(shape, generator=generator) for shape in shapes]
+    history = [[1e-3 * torch.randn(shape, generator=generator) for shape in shapes] for _ in range(t)]
+    theirs = released_lamb(weights, history, rate)
+    before, after = (run(weights, history[:steps], [rate] * steps, 0.5, LambSettings())[0] for steps in (t - 1, t))
+    correction = math.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+    assert 1 / correction == pytest.approx(factor, abs=0.05)
+    for i in range(len(shapes)):
+        ours = (after[i] - before[i]).norm().item() / min(before[i].norm().item(), 10.0)
+        released = (theirs[t][i] - theirs[t - 1][i]).norm().item() / min(theirs[t - 1][i].norm().item(), 10.0)
+        assert ours == pytest.approx(rate, rel=1e-3)
+        assert released == pytest.approx(rate * correction)
+        assert ours / released == pytest.approx(factor, abs=0.05)
