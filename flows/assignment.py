@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from hopular.data import Dataset, Split, load, make_splits
 from hopular.data.errors import DataError
+from hopular.methods import get_method
 from hopular.search.budget import Budget
 from hopular.search.problem import Problem, make_problem
 
@@ -33,8 +34,19 @@ class Assignment:
     store: str  # the tracking store that results are kept in: in another one they count as not there
 
     @property
+    def architecture(self) -> str:
+        """The architecture of a method that has several; otherwise empty."""
+        method = get_method(self.method)
+        return method.architecture_of(self.budget.settings_of(method, {}))
+
+    @property
+    def label(self) -> str:
+        """The method as a line beside its score names it: which Hopular it is belongs to that."""
+        return f"{self.method} ({self.architecture} architecture)" if self.architecture else self.method
+
+    @property
     def title(self) -> str:
-        return f"{self.method} on {self.dataset} {self.split}"
+        return f"{self.label} on {self.dataset} {self.split}"
 
     @property
     def key(self) -> str:

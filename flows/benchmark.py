@@ -240,7 +240,7 @@ def _submit(runner: Any, task: Any, after: list[Any] | None = None, /, **values:
 
 def _tell_end(course: Course) -> None:
     unit, logger = course.unit, get_run_logger()
-    names = (unit.dataset, unit.split, unit.method)
+    names = (unit.dataset, unit.split, unit.label)
     if course.error:
         tell(Event("failed", *names, message=course.error))
         logger.error("%s failed: %s", unit.title, course.error)

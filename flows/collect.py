@@ -17,6 +17,7 @@ from flows.schedule import Course, reason_of
 from flows.tracking.champion import Candidate
 from flows.tracking.lineage import commit, versions
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.methods import get_method
 from hopular.redaction import without_secrets
 
 TEXT = ("dataset", "method", "split", "metric")
@@ -83,7 +84,7 @@ def _unit(course: Course) -> Unit:
     return Unit(
         **known,
         state="complete",
-        params=best["params"],
+        params=unit.budget.settings_of(get_method(unit.method), best["params"]),
         valid_score=course.results[1]["replicates"][0]["valid_score"],
         curve=tuple((int(step), float(score)) for step, score in best["curve"]),
         is_reused=course.is_reused,

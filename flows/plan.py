@@ -37,6 +37,9 @@ class Plan(BaseModel):
     limits: dict[str, int | float | None] = Field(
         {}, description="Limits of the budget to change: trials, seconds, ..."
     )
+    architecture: str | None = Field(
+        None, description="Of Hopular: default, paper or released; without it, paper at the budget paper"
+    )
     splits: Count | Literal["all"] = Field(1, description="How many splits of each dataset's protocol, or all")
     replicates: Count | None = Field(None, description="Seeds to train the best setting with, by default the budget's")
     seed: int = Field(0, ge=0, lt=2**31)
@@ -65,8 +68,8 @@ class Plan(BaseModel):
 
     @property
     def limited_budget(self) -> Budget:
-        replicates = {} if self.replicates is None else {"replicates": self.replicates}
-        return preset(self.budget, **{**self.limits, **replicates})
+        given = {"replicates": self.replicates, "architecture": self.architecture}
+        return preset(self.budget, **self.limits | {name: value for name, value in given.items() if value is not None})
 
     def references(self) -> list[str]:
         """Every dataset, each once."""

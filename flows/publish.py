@@ -20,7 +20,7 @@ from flows.tracking.store import open_store
 from flows.tracking.summary import save_summary
 from hopular import settings
 from hopular.evaluation.compare import Comparison
-from hopular.evaluation.results import Results
+from hopular.evaluation.results import Results, architecture_of
 from hopular.evaluation.scores import failed_units
 from hopular.evaluation.verdict import headline
 from hopular.paper.footprint import kept_footprint
@@ -88,6 +88,7 @@ def lineage_of(results: Results) -> Lineage:
         flow_run=str(flow_run.id or ""),
         seed=results.settings.get("seed"),
         budget=f"{budget} ({limits})" if limits else budget,
+        architecture=", ".join(sorted({architecture_of(unit) for unit in results.units} - {""})),
         device=results.provenance.get("device", ""),
     )
 

@@ -325,6 +325,7 @@ def lineage_of(unit: Assignment) -> Lineage:
         method=unit.method,
         seed=unit.seed,
         budget=repr(unit.budget),
+        architecture=unit.architecture,
         device=unit.device,
     )
 
@@ -358,4 +359,4 @@ def _why(result: SearchResult) -> str:
 
 
 def _event(unit: Assignment, stage: Any, **values: Any) -> Event:
-    return Event(stage, unit.dataset, unit.split, unit.method, **values)
+    return Event(stage, unit.dataset, unit.split, unit.label, **values)

@@ -36,6 +36,7 @@ class Lineage:
     method: str = ""
     seed: int | None = None
     budget: str = ""
+    architecture: str = ""  # of Hopular
     device: str = ""
 
     def tags(self) -> dict[str, str]:

@@ -146,7 +146,7 @@ def _describe(client: MlflowClient, run: Run, lineage: Lineage, dataset: Dataset
     """The dataset as the run's input, and the parameters that MLflow's compare view sets side by side."""
     from mlflow.entities import Param
 
-    names = ("dataset", "method", "split", "seed", "budget", "device")
+    names = ("dataset", "method", "split", "seed", "budget", "architecture", "device")
     values = {name: getattr(lineage, name) for name in names}
     params = [Param(name, str(value)) for name, value in values.items() if value not in ("", None)]
     if dataset is not None:

@@ -19,6 +19,7 @@ from optuna.trial import create_trial
 from hopular.automl.portfolio import cost_of
 from hopular.methods import get_method
 from hopular.methods.saved import CLASS_FILE
+from hopular.search.budget import Budget
 from hopular.search.job import Outcome
 from hopular.search.problem import Problem
 from hopular.search.record import Record, trial_seed
@@ -88,9 +89,9 @@ class Candidate:
         slot = len(self.records)
         seed = trial_seed(self._seed, slot)
         if slot == 0:
-            return Setting(slot, seed, {}, None)
+            return Setting(slot, seed, Budget().settings_of(self.method, {}), None)
         proposal = self._proposer.propose(slot - 1 if self._places is None else self._places[slot - 1])
-        return Setting(slot, seed, proposal.settings, proposal)
+        return Setting(slot, seed, Budget().settings_of(self.method, proposal.settings), proposal)
 
     def add(self, setting: Setting, outcome: Outcome) -> Record:
         """Keep a finished trial; the record comes last, so what has one is whole."""

@@ -20,8 +20,7 @@ import pandas as pd
 
 from hopular import __version__
 from hopular.automl.schema import Schema, read_features
-from hopular.evaluation.results import Results
-from hopular.evaluation.verdict import title
+from hopular.evaluation.results import Results, title
 from hopular.methods.saved import load_model
 
 FORMAT = 1  # of the folder; raised when an older reader would misunderstand it

@@ -19,7 +19,6 @@ from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
-from hopular.evaluation.verdict import title
 from hopular.redaction import without_secrets
 from hopular.search.record import Record
 
@@ -76,7 +75,7 @@ def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str)
         rows.append(
             {
                 "method": unit.method,
-                "title": title(unit.method),
+                "title": results.title(unit.method),
                 "metric": metric,
                 "loss": abs(losses[unit.method]) if unit.method in losses else None,  # a perfect one may be -0.0
                 "validation": abs(unit.valid_score or 0.0) if is_done else None,

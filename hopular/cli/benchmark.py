@@ -25,7 +25,8 @@ Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, fo
 Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
 Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="Column to predict, in a file of your own.")]
 Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (days).")]
-Splits = Annotated[str, Parameter(help="How many splits of each dataset, or all.")]
+Architecture = Annotated[str | None, Parameter(help="Of Hopular: default, paper or released.")]
+Splits = Annotated[str, Parameter(help="Splits of each dataset, or all.")]
 Verbose = Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", show_default=False, help="A line a trial.")]
 
 
@@ -33,6 +34,7 @@ def benchmark(
     *datasets: Datasets,
     methods: Methods = None,
     budget: Preset = "quick",
+    architecture: Architecture = None,
     target: Target = None,
     splits: Splits = "1",
     replicates: Annotated[int | None, Parameter(help="Seeds that the best setting is trained with.")] = None,
@@ -53,8 +55,8 @@ def benchmark(
 ) -> int:
     """Find out which method wins: search, train, evaluate, rank and report.
 
-    Without datasets it is the demo suite. Stopped at any moment, the same
-    command goes on where it was.
+    Without datasets it is the demo suite. Stopped at any moment, the same command
+    goes on where it was. --budget paper means --architecture paper if not given.
 
     For example
       hopular benchmark
@@ -69,6 +71,7 @@ def benchmark(
         "datasets": list(datasets) or ["demo"],
         "target": target,
         "budget": budget,
+        "architecture": architecture,
         "limits": {name: value for name, value in given.items() if value is not None},
         "splits": splits if splits == "all" else int(splits),
         "replicates": replicates,

@@ -220,7 +220,7 @@ def _show_board(board: pd.DataFrame) -> None:
 
 def _unused(fitted: Fitted) -> list[str]:
     """Which methods have no model, and why: a line for each reason."""
-    from hopular.evaluation.verdict import title
+    from hopular.evaluation.results import title
 
     board = fitted.leaderboard
     failed = board[board["validation"].isna()]

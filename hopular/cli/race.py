@@ -88,7 +88,7 @@ class _Lines:
             elif news.record is not None and self._standing.add(news.method, news.record):
                 loss = news.record.metrics.get("log_loss")
                 details = _score(news.record) if loss is None else f"{_score(news.record)}, log loss {abs(loss):.4g}"
-                self._print(f"best so far: {_title(news.method)}, {details} on the validation rows")
+                self._print(f"best so far: {_title(news.method, news.record)}, {details} on the validation rows")
             elif news.stage in STAGES:
                 self._print(STAGES[news.stage])
 
@@ -156,7 +156,8 @@ class _Picture:
         table.add_column("settings tried", justify="right")
         for place, method in enumerate(order[:SHOWN]):
             style = "bold green" if place == 0 else ""
-            table.add_row(escape(_title(method)), _score(self._standing.best[method]), str(trials[method]), style=style)
+            best = self._standing.best[method]
+            table.add_row(escape(_title(method, best)), _score(best), str(trials[method]), style=style)
         return table
 
 
@@ -167,10 +168,10 @@ def _plan(news: News) -> str:
     return f"trying {plural(len(news.methods), 'method')}{resumed}"
 
 
-def _title(method: str) -> str:
-    from hopular.evaluation.verdict import title
+def _title(method: str, record: Record | None = None) -> str:
+    from hopular.evaluation.results import title
 
-    return title(method)
+    return title(method) if record is None else title(method, record.params)
 
 
 def _score(record: Record) -> str:

@@ -113,12 +113,15 @@ def compare(
                 "gone_methods": changes.gone_methods,
                 "newly_failed": changes.newly_failed,
                 "recovered": changes.recovered,
+                "renamed": changes.renamed,
             }
         )
         return
     for what in ("new_datasets", "gone_datasets", "changed_datasets", "new_methods", "gone_methods"):
         if names := getattr(changes, what):
             say(f"{what.replace('_', ' ')}: {', '.join(names)}")
+    for old, new in changes.renamed:
+        say(f"not the same method: {old} before, {new} now")
     for what in ("newly_failed", "recovered"):
         if pairs := getattr(changes, what):
             say(f"{what.replace('_', ' ')}: {', '.join(f'{method} on {dataset}' for dataset, method in pairs)}")

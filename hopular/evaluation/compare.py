@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from hopular.evaluation.results import Results
+from hopular.evaluation.results import Results, architecture_of, title
 from hopular.evaluation.scores import (
     NORMAL,
     directions,
@@ -23,7 +23,7 @@ from hopular.evaluation.scores import (
 
 PAIR = ["dataset", "method"]
 EFFORT = ("budget", "limits", "replicates")  # settings that must be the same for scores on a dataset to be compared
-LABELLED = (*EFFORT, "splits", "seed")  # settings of which a merged benchmark has those of each
+LABELLED = (*EFFORT, "architecture", "splits", "seed")  # settings of which a merged benchmark has those of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +34,8 @@ class Comparison:
     leader's lead over the old one `is_noise` (None if that cannot be told, as where the old one has failed). `scores`
     has a row per dataset and method of both in the primary `metric`: `before`, `after`, `difference`, `noise` (what a
     difference must exceed; NaN if nothing is known of it) and whether it `is_moved` and `is_better`. What failed in one
-    of them only is not in it but in `newly_failed` and `recovered`, as pairs of dataset and method.
+    of them only is not in it but in `newly_failed` and `recovered`, as pairs of dataset and method. `renamed` are the
+    titles, before and after, of methods that are not quite the same in both, such as another architecture of Hopular.
     """
 
     before: str  # ids of the benchmarks
@@ -48,6 +49,7 @@ class Comparison:
     gone_methods: tuple[str, ...]
     newly_failed: tuple[tuple[str, str], ...] = ()
     recovered: tuple[tuple[str, str], ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
 
     @property
     def moved(self) -> pd.DataFrame:
@@ -85,7 +87,16 @@ def compare(before: Results, after: Results) -> Comparison:
         gone_methods=tuple(sorted(methods[0] - methods[1])),
         newly_failed=tuple(sorted(failed[1] - failed[0])),
         recovered=tuple(sorted(failed[0] & set(primary_summary(after).index))),
+        renamed=tuple(_renamed(before, after, sorted(methods[0] & methods[1]))),
     )
+
+
+def _renamed(before: Results, after: Results, methods: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield titles that differ; a plain one says nothing, since earlier results do not tell the architecture."""
+    for name in methods:
+        pair = before.title(name), after.title(name)
+        if pair[0] != pair[1] and title(name) not in pair:
+            yield pair
 
 
 def leaders(results: Results) -> dict[str, tuple[str, ...]]:
@@ -178,12 +189,19 @@ def merge(results: Sequence[Results]) -> Results:
 
 
 def _check_fair(ordered: Sequence[Results], owner: dict[tuple[str, str, str], int], merged: Results) -> None:
-    """Refuse a mixture of splits or budgets within a dataset."""
+    """Refuse a mixture of splits, budgets or architectures within a dataset."""
     efforts: dict[str, dict[str, str]] = {}  # dataset, effort: the benchmark that has it
     for (dataset, _, _), place in sorted(owner.items(), key=lambda item: item[1]):
         one = ordered[place]
         effort = ", ".join(f"{name} {one.settings[name]}" for name in EFFORT if one.settings.get(name))
         efforts.setdefault(dataset, {})[effort] = one.id
+    for facts in merged.datasets:
+        names = sorted({architecture_of(unit) for unit in merged.units if unit.dataset == facts.name} - {""})
+        if len(names) > 1:
+            raise ValueError(
+                f"{facts.name!r} was run with the architectures {' and '.join(names)}: a mean over both would be of "
+                "neither; compare the benchmarks instead"
+            )
     splits: dict[str, dict[str, set[str]]] = {}
     for dataset, method, split in units_run(merged):
         splits.setdefault(dataset, {}).setdefault(method, set()).add(split)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from hopular.data.dataset import Task
+from hopular.methods import methods
 
 FORMAT = 1  # of the files; raised when an older reader would misunderstand them
 SCORES_FILE, FACTS_FILE = "scores.csv", "benchmark.json"
@@ -82,6 +83,10 @@ class Results:
         if lacking:
             raise ValueError(f"the table of scores lacks {', '.join(lacking)}: its columns are {SCORE_COLUMNS}")
 
+    def title(self, method: str) -> str:
+        """Return the name of a method for people, with the architecture that its units had if it has several."""
+        return title(method, *(unit.params for unit in self.units if unit.method == method))
+
     def save(self, folder: Path) -> None:
         """Write two files that a person can read: the scores as CSV, all else as JSON."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -106,6 +111,22 @@ class Results:
             raise ValueError(
                 f"the results in {str(folder)!r} cannot be read ({error}): run the benchmark again"
             ) from error
+
+
+def architecture_of(unit: Unit) -> str:
+    """Return the architecture that a unit's method had; empty if it has only one or none was recorded."""
+    known = methods().get(unit.method)
+    return known.architecture_of(unit.params) if known else ""
+
+
+def title(method: str, *settings: Mapping[str, Any]) -> str:
+    """Return the name of a method for people, with the architectures that `settings` name, as of several units."""
+    known = methods().get(method)
+    if known is None:
+        return method
+    names = sorted({known.architecture_of(params) for params in settings} - {""})
+    which = f" ({' and '.join(names)} architecture{'s' if len(names) > 1 else ''})" if names else ""
+    return f"{known.title}{which}"
 
 
 def read_scores(text: str) -> pd.DataFrame:

@@ -45,26 +45,20 @@ def per_dataset(results: Results) -> dict[str, str]:
     """A sentence on each dataset: who leads there, and by more than noise or not; and one on what failed."""
     failed, totals = failed_units(results), Counter(dataset for dataset, _, _ in units_run(results))
     return {
-        name: _join([said, _failed([unit for unit in failed if unit.dataset == name], totals[name])])
+        name: _join([said, _failed(results, [unit for unit in failed if unit.dataset == name], totals[name])])
         for name, said in _each(results).items()
     }
-
-
-def title(method: str) -> str:
-    """The name of a method for people."""
-    known = methods().get(method)
-    return known.title if known else method
 
 
 def _each(results: Results) -> dict[str, str]:
     best, table = leaders(results), primary_summary(results).reset_index()
     return {
-        facts.name: _on_one(facts, best[facts.name], table[table["dataset"] == facts.name].set_index("method"))
+        facts.name: _on_one(results, facts, best[facts.name], table[table["dataset"] == facts.name].set_index("method"))
         for facts in results.datasets
     }
 
 
-def _on_one(facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> str:
+def _on_one(results: Results, facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> str:
     """`best` are the leaders, `table` has a row per method that finished."""
     if not best:
         return f"No method has finished on {facts.name}."
@@ -79,17 +73,18 @@ def _on_one(facts: DatasetFacts, best: tuple[str, ...], table: pd.DataFrame) -> 
         return f"{mean:.{3 if metric.higher_is_better else 4}g}"
 
     if len(order) == 1:
-        only = f"Only {title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"
+        only = f"Only {results.title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"
         return f"{only}: there is no other to compare."
     if len(best) == len(order):
         return f"All {len(order)} methods tie on {facts.name} ({name} {value(order[0])})."
     if len(best) > 1:
-        return f"{_list(map(title, best))} share the lead on {facts.name} ({name} {value(best[0])})."
+        return f"{_list(map(results.title, best))} share the lead on {facts.name} ({name} {value(best[0])})."
     leader = best[0]
     rival = _rival(leader, order)
     gap = abs(table["mean"][leader] - table["mean"][rival])
     noise = float(noise_of_difference(table["uncertainty"][leader], table["uncertainty"][rival]))
-    lead = f"{title(leader)} leads on {facts.name} ({name} {value(leader)}); {_naming(rival, leader, value(rival))}"
+    other = _naming(results, rival, leader, value(rival))
+    lead = f"{results.title(leader)} leads on {facts.name} ({name} {value(leader)}); {other}"
     if noise != noise:
         return f"{lead} is behind it, and one fit each is too little to say whether that is more than noise."
     return f"{lead} is {'behind it by more than noise' if gap > noise else 'within noise of it'}."
@@ -106,20 +101,20 @@ def _on_many(results: Results, matrix: pd.DataFrame) -> str:
     table = summary(ranks[full], rounds=1)
     order = [str(method) for method in table.index]
     if len(order) == 1 and len(matrix.columns) > 1:
-        return f"Only {title(order[0])} was run on all of {place}: there is no other to compare."
+        return f"Only {results.title(order[0])} was run on all of {place}: there is no other to compare."
     if len(order) == 1:
-        return f"Only {title(order[0])} has run on {place}: there is no other to compare."
+        return f"Only {results.title(order[0])} has run on {place}: there is no other to compare."
     if table["mean"].max() - table["mean"].min() < 1e-9:
         return f"All {len(order)} methods have the same mean rank on {place}: none leads."
     best = [method for method in order if table["mean"][method] - table["mean"][order[0]] < 1e-9]
     if len(best) > 1:
-        return f"{_list(map(title, best))} share the lead on {place} (mean rank {table['mean'][best[0]]:.2f})."
+        return f"{_list(map(results.title, best))} share the lead on {place} (mean rank {table['mean'][best[0]]:.2f})."
     leader = best[0]
     rival = _rival(leader, order)
     tests = wilcoxon_holm(matrix[full], higher, missing[full])
     adjusted = float(tests.loc[tests["a"].isin([leader, rival]) & tests["b"].isin([leader, rival]), "adjusted"].iloc[0])
     figures = f"mean rank {table['mean'][leader]:.2f} against {table['mean'][rival]:.2f}"
-    lead = f"{title(leader)} leads on {place}; {_naming(rival, leader)}"
+    lead = f"{results.title(leader)} leads on {place}; {_naming(results, rival, leader)}"
     if len(tests) * 0.5 ** (n - 1) >= ALPHA:  # the least that the test can find, were the leader best on every dataset
         return f"{lead} is behind it ({figures}), but {n} datasets are too few to say that this is not chance."
     figures = f"{figures}, p = {_p(adjusted)}{' after Holm' if len(tests) > 1 else ''}"
@@ -135,9 +130,8 @@ def _without_doubtful(results: Results) -> str:
     if not best or best == _best(results):
         return ""
     what = "the dataset that has" if count == 1 else f"the {count} datasets that have"
-    return (
-        f"Without {what} serious findings, {_list(map(title, best))} {'leads' if len(best) == 1 else 'share the lead'}."
-    )
+    lead = "leads" if len(best) == 1 else "share the lead"
+    return f"Without {what} serious findings, {_list(map(results.title, best))} {lead}."
 
 
 def _best(results: Results) -> list[str]:
@@ -161,8 +155,8 @@ def _is_boosting(method: str) -> bool:
     return known is not None and known.group == "boosting"
 
 
-def _naming(rival: str, leader: str, score: str = "") -> str:
-    name = f"{title(rival)} ({score})" if score else title(rival)
+def _naming(results: Results, rival: str, leader: str, score: str = "") -> str:
+    name = f"{results.title(rival)} ({score})" if score else results.title(rival)
     return f"{name}, the best gradient boosting," if leader == "hopular" and _is_boosting(rival) else name
 
 
@@ -174,13 +168,13 @@ def _place(results: Results, n: int) -> str:
 
 
 def _failures(results: Results) -> str:
-    return _failed(failed_units(results), len(units_run(results)))
+    return _failed(results, failed_units(results), len(units_run(results)))
 
 
-def _failed(failed: list[Unit], total: int) -> str:
+def _failed(results: Results, failed: list[Unit], total: int) -> str:
     if not failed:
         return ""
-    names = _list(title(method) for method in sorted({unit.method for unit in failed}))
+    names = _list(results.title(method) for method in sorted({unit.method for unit in failed}))
     what = "unit" if len(failed) == 1 else "units"
     return f"{len(failed)} {what} of {total} failed and rank{'s' if len(failed) == 1 else ''} last: {names}."
 

@@ -27,5 +27,6 @@ METHOD = Method(
     paper_name="Hopular",
     has_curve=True,
     has_recipe=True,
+    has_architecture=True,
     uses_gpu=True,
 )

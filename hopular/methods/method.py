@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hopular.data.dataset import Task
+from hopular.model.architecture import ARCHITECTURES, choose_parts, describe_parts
 
 Group = Literal["deep", "plain", "boosting", "classical", "floor", "modern", "ensemble"]
 
@@ -48,8 +49,16 @@ class Method:
     extra: str | None = None  # the extra of this distribution that brings them
     has_curve: bool = False
     has_recipe: bool = False  # whether `params` may name a recipe: "default", or "paper" for the published one
+    has_architecture: bool = False  # whether `params` may name an architecture, and figures say which one it was
     uses_gpu: bool = False
     notes: tuple[str, ...] = field(default=())
+
+    def architecture_of(self, params: Mapping[str, Any]) -> str:
+        """Return the architecture that parameters name, in words; empty if there is no choice or none is named."""
+        name = params.get("architecture") if self.has_architecture else None
+        if name not in ARCHITECTURES:
+            return str(name or "")
+        return describe_parts(choose_parts(name, *(params.get(part) for part in ("embedding", "values", "summary"))))
 
     @property
     def missing_packages(self) -> list[str]:

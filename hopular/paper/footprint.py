@@ -10,7 +10,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -42,6 +42,7 @@ COLUMNS = (
 
 
 KEYS = ["dataset", "method", "model", "batch", "device"]  # of a figure that is kept
+ARCHITECTURE = "paper"  # of Hopular; figures of another one that were kept by earlier versions do not count
 
 
 @dataclass(frozen=True)
@@ -128,7 +129,7 @@ def measure_paper(
     if unknown:
         raise ValueError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(sizes)}")
     kept = _kept()
-    table = pd.DataFrame(columns=["dataset", *COLUMNS]) if kept is None else kept
+    table = pd.DataFrame(columns=["dataset", *COLUMNS, "architecture"]) if kept is None else kept
     for name, method, model, batch in product(names, methods, models, batches):
         if (name, method, model, batch, device) in set(table[KEYS].itertuples(index=False, name=None)):
             continue
@@ -143,6 +144,7 @@ def measure_paper(
             **options,
         )
         case.insert(0, "dataset", name)
+        case["architecture"] = ARCHITECTURE if method == "hopular" else ""
         table = case if table.empty else pd.concat([table, case], ignore_index=True)
         _keep(table)
     return table[table["dataset"].isin(names) & (table["device"] == device)].reset_index(drop=True)
@@ -179,13 +181,15 @@ def kept_footprint() -> pd.DataFrame | None:
 
 
 def _kept() -> pd.DataFrame | None:
-    """The figures of all devices, without those of other sizes than a dataset has."""
+    """The figures of all devices, without those of other sizes than a dataset has, or of another Hopular."""
     path = kept_file()
     if not path.exists():
         return None
     try:
         table = pd.read_csv(path, dtype={"gib": float, "milliseconds": float, "failure": str})
-        table = table[["dataset", *COLUMNS]].fillna({"failure": ""})
+        table = table.assign(architecture=table.get("architecture", "")).fillna({"failure": "", "architecture": ""})
+        table = table[["dataset", *COLUMNS, "architecture"]]
+        table = table[(table["method"] != "hopular") | (table["architecture"] == ARCHITECTURE)]
         sizes, found = training_sizes(), zip(table["rows"], table["features"], table["classes"], strict=True)
         is_right = [sizes.get(name) == size for name, size in zip(table["dataset"], found, strict=True)]
         return pd.DataFrame(table[is_right]).reset_index(drop=True)
@@ -272,7 +276,7 @@ def training_step(case: Case) -> Callable[[], float]:
 
     import torch
 
-    from hopular.model.architecture import Architecture
+    from hopular.model.architecture import ARCHITECTURES, Architecture
     from hopular.model.dropout import Dropouts
     from hopular.model.network import Hopular
     from hopular.model.npt import NPT
@@ -293,6 +297,7 @@ def training_step(case: Case) -> Callable[[], float]:
         dropout_embedding=0.1,
         dropout_block=0.1,
         dropout_summary=0.0 if is_npt else 0.01,
+        **asdict(ARCHITECTURES[ARCHITECTURE]),
     )
     shares = {"mask_probability": MASKED * 0.15, "replace_probability": (1 - MASKED) * 0.15, "weight_decay": 0.0}
     recipe = make_recipe("paper", case.rows, case.features + 1, **(shares if is_npt else {}))

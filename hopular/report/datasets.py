@@ -14,10 +14,9 @@ from markupsafe import Markup
 
 from hopular.evaluation.metrics import METRICS, PRIMARY
 from hopular.evaluation.ranks import rank_results
-from hopular.evaluation.results import DatasetFacts, Results, Unit
+from hopular.evaluation.results import DatasetFacts, Results, Unit, title
 from hopular.evaluation.scores import NORMAL, failed_units, leaderboard_matrix, missing_units, summarise
 from hopular.evaluation.verdict import per_dataset
-from hopular.evaluation.verdict import title as title_of
 from hopular.report import plots, words
 from hopular.report.leaderboard import OURS, group_of
 from hopular.report.svg import Scale, span
@@ -95,10 +94,12 @@ def dataset_sections(results: Results) -> list[Section]:
         units[unit.dataset].append(unit)
     ranks, said, absent = rank_results(results), per_dataset(results), missing_units(results)
     counted, failed = leaderboard_matrix(results).notna(), failed_units(results)
-    curved = sorted({title_of(unit.method) for unit in results.units if len(unit.curve) > 1})
-    colours = {title: place for place, title in enumerate(sorted(curved, key=lambda title: title != title_of(OURS)))}
+    curved = sorted({results.title(unit.method) for unit in results.units if len(unit.curve) > 1})
+    ours = results.title(OURS)
+    colours = {title: place for place, title in enumerate(sorted(curved, key=lambda title: title != ours))}
     return [
         _section(
+            results,
             f"dataset-{place}",
             facts,
             said.get(facts.name, ""),
@@ -115,6 +116,7 @@ def dataset_sections(results: Results) -> list[Section]:
 
 
 def _section(
+    results: Results,
     anchor: str,
     facts: DatasetFacts,
     said: str,
@@ -131,32 +133,38 @@ def _section(
     names = [name for name, metric in METRICS.items() if metric.task == facts.task and name in found]
     order = [str(name) for name in ranks.sort_values(kind="stable").index]
     values = tuple(
-        (title_of(method), tuple(_at(summary, metric, method, "mean") for metric in names))
+        (results.title(method), tuple(_at(summary, metric, method, "mean") for metric in names))
         for method in order
         if any((metric, method) in summary for metric in names)
     )
     notes = {method: _note(method, absent, units) for method in order if method not in counted}
     complete = [unit for unit in units if unit.state == "complete"]
-    curves = [plots.Curve(title_of(unit.method), unit.split, unit.curve) for unit in complete if len(unit.curve) > 1]
+    curved = [unit for unit in complete if len(unit.curve) > 1]
+    curves = [plots.Curve(results.title(unit.method), unit.split, unit.curve) for unit in curved]
     label = "validation accuracy" if facts.task == "classification" else "minus the mean squared validation error"
     return Section(
         anchor=anchor,
         facts=facts,
         said=said,
         metric=METRICS[primary].title,
-        rows=_score_rows(summary, primary, ranks, order, notes),
+        rows=_score_rows(results, summary, primary, ranks, order, notes),
         metrics=tuple(METRICS[name].title for name in names),
         values=values,
         curves=Markup(plots.learning_curves(curves, label, colours)),
         settings=tuple(
             _setting(unit) for unit in sorted(complete, key=lambda u: (order.index(u.method), u.split)) if unit.params
         ),
-        failures=tuple((title_of(unit.method), unit) for unit in failed),
+        failures=tuple((results.title(unit.method), unit) for unit in failed),
     )
 
 
 def _score_rows(
-    summary: Summary, metric: str, ranks: pd.Series[float], order: list[str], notes: dict[str, str]
+    results: Results,
+    summary: Summary,
+    metric: str,
+    ranks: pd.Series[float],
+    order: list[str],
+    notes: dict[str, str],
 ) -> tuple[ScoreRow, ...]:
     """All methods by rank; failed ones, and those that were not run, last."""
     bounds = {method: _bounds(summary, metric, method) for method in order}
@@ -168,7 +176,7 @@ def _score_rows(
         rows.append(
             ScoreRow(
                 method=method,
-                title=title_of(method),
+                title=results.title(method),
                 group=group_of(method),
                 rank=float(ranks[method]),
                 score=score,
@@ -220,4 +228,4 @@ def _setting(unit: Unit) -> Setting:
     trials = ", ".join(f"{count} {state}" for state, count in unit.trials.items() if count)
     score = NAN if unit.valid_score is None else unit.valid_score
     params = json.dumps(dict(unit.params), ensure_ascii=False, default=str)
-    return Setting(title_of(unit.method), unit.split, score, trials, params)
+    return Setting(title(unit.method, unit.params), unit.split, score, trials, params)

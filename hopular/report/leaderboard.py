@@ -15,7 +15,6 @@ from hopular.evaluation.results import Results
 from hopular.evaluation.scores import directions, failed_units, leaderboard_matrix, missing_units, relative_scores
 from hopular.evaluation.scores import without_doubtful as sound_only
 from hopular.evaluation.significance import full_methods
-from hopular.evaluation.verdict import title as title_of
 from hopular.methods import methods
 from hopular.report import words
 
@@ -98,7 +97,7 @@ def leaderboard(results: Results) -> pd.DataFrame:
     board = pd.DataFrame(
         {
             "place": ranks["mean"].where(has_place).rank(method="min"),
-            "title": [title_of(name) for name in ranks.index],
+            "title": [results.title(name) for name in ranks.index],
             "group": [group_of(name) for name in ranks.index],
             "mean_rank": ranks["mean"],
             "median_rank": ranks["median"],

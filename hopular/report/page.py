@@ -15,9 +15,9 @@ from markupsafe import Markup
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
 from hopular.evaluation.results import Results
+from hopular.evaluation.results import title as title_of
 from hopular.evaluation.scores import failed_units
 from hopular.evaluation.verdict import headline
-from hopular.evaluation.verdict import title as title_of
 from hopular.report import words
 from hopular.report.datasets import dataset_sections
 from hopular.report.leaderboard import OURS, leaderboard, shown_columns, to_csv, to_latex, to_markdown
@@ -83,8 +83,9 @@ def render(
         groups=list(dict.fromkeys(board["group"])),
         sections=sections,
         has_ours=OURS in set(board["method"]),
+        ours_title=results.title(OURS),
         paper=paper_views(results, footprint),
-        failures=[(title_of(unit.method), unit) for unit in failed_units(results)],
+        failures=[(results.title(unit.method), unit) for unit in failed_units(results)],
         command=results.command,
         provenance=results.provenance,
         settings=results.settings,
@@ -102,7 +103,6 @@ def _template() -> Template:
         "words": words,
         "nan": math.nan,
         "ours": OURS,
-        "ours_title": title_of(OURS),
         "css": Markup((FOLDER / "page.css").read_text(encoding="utf-8")),
         "js": Markup((FOLDER / "page.js").read_text(encoding="utf-8")),
     }
@@ -163,7 +163,7 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
         )
     failed = failed_units(results)
     if failed:
-        names = ", ".join(dict.fromkeys(title_of(unit.method) for unit in failed))
+        names = ", ".join(dict.fromkeys(results.title(unit.method) for unit in failed))
         notices.append(f"{len(failed)} of {words.plural(len(results.units), 'search')} failed ({names}); see Failures.")
     return notices
 
@@ -177,6 +177,7 @@ def _changes(changes: Comparison) -> dict[str, Any]:
         ("Datasets whose contents changed: scores are not compared, leaders are", changes.changed_datasets),
         ("New methods", [title_of(name) for name in changes.new_methods]),
         ("Methods no longer in it", [title_of(name) for name in changes.gone_methods]),
+        ("Not the same method", [f"{old} before, {new} now" for old, new in changes.renamed]),
         ("Failed now", [f"{title_of(method)} on {dataset}" for dataset, method in changes.newly_failed]),
         ("Failed before, and no longer", [f"{title_of(method)} on {dataset}" for dataset, method in changes.recovered]),
     )

@@ -39,7 +39,7 @@ def critical_difference(
 ) -> str:
     """Mean ranks on a line, the best to the left; bars join methods that the data do not tell apart (Demsar 2006)."""
     order = sorted(ranks, key=lambda name: (ranks[name], name))
-    width, left, right, row, axis = 780.0, 205.0, 575.0, 21.0, 52.0
+    width, left, right, row, axis = 780.0, 232.0, 548.0, 21.0, 52.0
     place = Scale(1, max(len(order), 2), left, right)
     top = axis + 20 + 9 * len(cliques) + 10
     marks = [element("line", class_="axis", x1=left, x2=right, y1=axis, y2=axis)]
@@ -63,7 +63,7 @@ def critical_difference(
         style = " hero" if name == hero else ""
         marks.append(element("path", class_=f"leader{style}", d=path([(x, axis), (x, y), (edge, y)])))
         anchor, shift = ("end", -6) if is_left else ("start", 6)
-        marks.append(text(_short(name, 27), edge + shift, y + 4, class_=f"name{style}", text_anchor=anchor))
+        marks.append(text(_short(name, 31), edge + shift, y + 4, class_=f"name{style}", text_anchor=anchor))
         inner = "start" if is_left else "end"
         marks.append(text(words.number(ranks[name]), edge - shift / 3, y - 4, class_="rank", text_anchor=inner))
     summary = ", ".join(f"{name} {words.number(ranks[name])}" for name in order)
@@ -149,7 +149,7 @@ def learning_curves(curves: Sequence[Curve], label: str, colours: Mapping[str, i
     names = sorted(ends, key=lambda name: (ends[name], name))
     for name, at in zip(names, _spread([ends[name] for name in names], 15, bottom), strict=True):
         style = f"name on c{colours[name] % COLOURS}"
-        marks.append(text(_short(name, 27), right + 10, at + 4, class_=style))
+        marks.append(text(_short(name, 31), right + 10, at + 4, class_=style))
     return drawing(width, height, f"Learning curves: {label} of {', '.join(names)}", marks, "plot curves")
 
 

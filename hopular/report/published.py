@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from hopular.evaluation.results import Results
-from hopular.evaluation.verdict import title as title_of
+from hopular.evaluation.results import title as title_of
 from hopular.paper.published import PaperTable
 from hopular.paper.tables import paper_tables
 from hopular.report import words

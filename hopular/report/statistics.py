@@ -25,9 +25,8 @@ from hopular.evaluation.significance import (
     pairwise,
     wilcoxon_holm,
 )
-from hopular.evaluation.verdict import title as title_of
 from hopular.report import plots, words
-from hopular.report.leaderboard import group_of
+from hopular.report.leaderboard import OURS, group_of
 from hopular.report.svg import Scale, span
 
 ALPHA = 0.05
@@ -91,10 +90,10 @@ def significance(results: Results) -> Significance:
         return Significance(Markup(), (f"Ranks were not tested: {reason}.",))
     difference = critical_difference(test.n_methods, test.n_datasets, ALPHA)
     means = table.mean(axis=0)
-    titles = _distinct_titles([str(name) for name in means.index])
+    titles = _distinct_titles(results, [str(name) for name in means.index])
     bars = [[titles[name] for name in clique] for clique in cliques(means, difference)]
     diagram = plots.critical_difference(
-        {titles[str(name)]: float(means[name]) for name in means.index}, bars, difference
+        {titles[str(name)]: float(means[name]) for name in means.index}, bars, difference, titles.get(OURS, "")
     )
     verdict = "do not all perform alike" if test.f_p_value < ALPHA else "cannot be told apart as a whole"
     sentences = [
@@ -104,7 +103,7 @@ def significance(results: Results) -> Significance:
     if test.f_p_value >= ALPHA:
         sentences.append("So gaps between the bars of the diagram are no evidence that methods differ.")
     if test.left_out:
-        names = ", ".join(title_of(name) for name in test.left_out)
+        names = ", ".join(results.title(name) for name in test.left_out)
         sentences.append(f"Left out, because they were not run on every dataset: {names}.")
     return Significance(Markup(diagram), tuple(sentences))
 
@@ -131,7 +130,7 @@ def pair_table(results: Results, order: list[str]) -> PairTable | None:
         else f"Differences were not tested: {reason}."
     )
     rows = tuple(tuple(counts.get((a, b)) for b in order) for a in order)
-    return PairTable(tuple(title_of(name) for name in order), rows, note)
+    return PairTable(tuple(results.title(name) for name in order), rows, note)
 
 
 def leader_chances(results: Results, board: pd.DataFrame) -> tuple[str, list[Chance]]:
@@ -149,8 +148,8 @@ def leader_chances(results: Results, board: pd.DataFrame) -> tuple[str, list[Cha
     for a, b, gain in differences(matrix[names], higher, missing[names]):
         if leader in (a, b):
             found[b if a == leader else a] = bayesian_signed_rank(gain if a == leader else -gain, ROPE)
-    return title_of(leader), [
-        Chance(title_of(name), found[name].a_better, found[name].equivalent, found[name].b_better)
+    return results.title(leader), [
+        Chance(results.title(name), found[name].a_better, found[name].equivalent, found[name].b_better)
         for name in names
         if name != leader
     ]
@@ -165,10 +164,10 @@ def cost_plots(results: Results) -> list[Markup]:
         ("memory", "is_on_memory_front", "peak memory of a training process"),
     ):
         points = [
-            plots.Point(title_of(str(name)), group_of(str(name)), row[cost], row["relative_score"], bool(row[front]))
-            for name, row in table.iterrows()
+            plots.Point(results.title(name), group_of(name), row[cost], row["relative_score"], bool(row[front]))
+            for name, row in zip(map(str, table.index), table.to_dict("records"), strict=True)
         ]
-        drawn.append(Markup(plots.cost(points, label, "relative score", cost)))
+        drawn.append(Markup(plots.cost(points, label, "relative score", cost, results.title(OURS))))
     return [plot for plot in drawn if plot]
 
 
@@ -182,10 +181,11 @@ def rank_marks(board: pd.DataFrame) -> list[Markup]:
     ]
 
 
-def _distinct_titles(names: list[str]) -> dict[str, str]:
+def _distinct_titles(results: Results, names: list[str]) -> dict[str, str]:
     """Titles by name; two methods with one title, such as a plug-in of the same, are told apart by their names."""
-    counts = Counter(title_of(name) for name in names)
-    return {name: title_of(name) if counts[title_of(name)] == 1 else f"{title_of(name)} ({name})" for name in names}
+    titles = {name: results.title(name) for name in names}
+    counts = Counter(titles.values())
+    return {name: title if counts[title] == 1 else f"{title} ({name})" for name, title in titles.items()}
 
 
 def _chance(p_value: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hopular.data.errors import nearest
 from hopular.methods import Method
+from hopular.model.architecture import ARCHITECTURES, choose_architecture
 from hopular.model.recipe import RECIPES
 
 
@@ -23,6 +24,7 @@ class Budget:
     memory: float | None = None  # bytes that a trial's process may use
     replicates: int = 1  # seeds that the best setting is trained with
     recipe: str | None = None  # of methods that have the published one; None leaves it to the method
+    architecture: str | None = None  # of Hopular; None means the paper's with its recipe, otherwise the default
 
     def __post_init__(self) -> None:
         for name in ("trials", "grid_trials", "max_epochs", "replicates"):
@@ -35,11 +37,27 @@ class Budget:
                 raise ValueError(f"budget: {name} is {value!r}: use a number above 0")
         if self.recipe is not None and self.recipe not in RECIPES:
             raise ValueError(f"budget: recipe is {self.recipe!r}: use one of {', '.join(RECIPES)}")
+        if self.architecture is not None and self.architecture not in ARCHITECTURES:
+            hint = nearest(self.architecture, ARCHITECTURES)
+            raise ValueError(
+                f"there is no architecture {self.architecture!r}.{hint} There are: {', '.join(ARCHITECTURES)}"
+            )
 
     def __repr__(self) -> str:
-        """Studies and benchmarks are named by it: what came later shows only where it is set, so that names last."""
-        shown = [field.name for field in fields(self) if field.name != "recipe" or self.recipe is not None]
-        return f"Budget({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        """Return what studies and benchmarks are named by: fields added later show only if set, so that names last."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        values["architecture"] = choose_architecture(self.architecture, self.recipe)
+        unset = {"recipe": None, "architecture": "default"}
+        shown = [f"{name}={value!r}" for name, value in values.items() if name not in unset or value != unset[name]]
+        return f"Budget({', '.join(shown)})"
+
+    def concerning(self, method: Method) -> Budget:
+        """Return the budget without an architecture that a method does not have: its trials are the same with any.
+
+        Hopular may be a member of an ensemble, so it concerns that too.
+        """
+        is_concerned = method.has_architecture or method.group == "ensemble"
+        return self if is_concerned else replace(self, architecture="default")
 
     def slots(self, grid_size: int | None) -> int:
         """How many trials a search has: of a distribution `trials`, of a grid at most its size."""
@@ -51,7 +69,11 @@ class Budget:
         """A setting together with how the budget has the method trained, as far as that concerns the method."""
         epochs = {"max_epochs": self.max_epochs} if method.has_curve and self.max_epochs is not None else {}
         recipe = {"recipe": self.recipe} if method.has_recipe and self.recipe is not None else {}
-        return {**params, **epochs, **recipe}
+        settings = {**params, **epochs, **recipe}
+        if method.has_architecture:
+            asked = self.architecture or settings.get("architecture")
+            settings["architecture"] = choose_architecture(asked, settings.get("recipe"))
+        return settings
 
 
 PRESETS = {

@@ -72,7 +72,8 @@ def study_name(problem: Problem, method: str, budget: Budget, seed: int, space: 
 
 def name_study(problem: Problem, method: str, budget: Budget, seed: int = 0) -> str:
     """The name of the study that `search` with these arguments uses."""
-    return study_name(problem, method, budget, seed, Proposer(method, problem.size, seed).fingerprint)
+    limits = budget.concerning(get_method(method))
+    return study_name(problem, method, limits, seed, Proposer(method, problem.size, seed).fingerprint)
 
 
 def search(
@@ -148,7 +149,8 @@ class _Search:
         self._should_stop = should_stop or (lambda: False)
         self.proposer = Proposer(method, problem.size, seed)
         self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
-        name = study_name(problem, method, budget, seed, self.proposer.fingerprint)
+        limits = budget.concerning(get_method(method))
+        name = study_name(problem, method, limits, seed, self.proposer.fingerprint)
         self.study = Study(open_storage(storage), name)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
         self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
