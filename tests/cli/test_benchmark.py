@@ -49,6 +49,8 @@ def test_the_command_to_go_on_with_is_whole() -> None:
 
     plan = Plan(datasets=["iris"], budget="smoke", runner="dask", address="tcp://me:hush@host:8786")
     assert command_of(plan) == "hopular benchmark iris --budget smoke --runner dask --address tcp://host:8786"
+    plan = Plan(datasets=["iris"], architecture="released")
+    assert command_of(plan) == "hopular benchmark iris --budget quick --architecture released"
 
 
 def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,6 +60,10 @@ def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypat
     for words, message in (
         (("--splits", "x"), "error: --splits is 'x': use a whole number from 1 on, or all\n"),
         (("--splits", "0"), "error: --splits is '0': use a whole number from 1 on, or all\n"),
+        (
+            ("--architecture", "relesed"),
+            "error: there is no architecture 'relesed'. Did you mean 'released'? There are",
+        ),
         (("--device", "cuda"), "does not find here: use cpu or auto"),
         (("--runner", "dask", "--address", "nonsense"), "--address is 'nonsense': use one such as tcp://host:8786"),
         (("--runner", "dask", "--address", f"tcp://127.0.0.1:{port}"), "start the cluster first"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -45,6 +46,18 @@ def make_results(
                 rows.append((dataset, method, split.format(number), 0, metric, value, *bounds, *cost))
     scores = pd.DataFrame(rows, columns=list(SCORE_COLUMNS))
     return Results(id, created, scores, tuple(facts), tuple(units))
+
+
+def with_architecture(results: Results, *names: str) -> Results:
+    """The same benchmark with Hopular of these architectures, in turn by dataset."""
+    order = [facts.name for facts in results.datasets]
+    units = [
+        replace(unit, params={"architecture": names[order.index(unit.dataset) % len(names)]})
+        if unit.method == "hopular"
+        else unit
+        for unit in results.units
+    ]
+    return replace(results, units=tuple(units))
 
 
 def random_results(n_datasets: int, n_methods: int, n_splits: int, seed: int = 0) -> Results:

@@ -11,7 +11,7 @@ import pytest
 from hopular.evaluation.compare import compare, leaders, merge, noise_of_difference
 from hopular.evaluation.results import Unit
 from hopular.evaluation.scores import leaderboard_matrix
-from tests.evaluation.benchmarks import make_results, random_results
+from tests.evaluation.benchmarks import make_results, random_results, with_architecture
 
 LATER = "2026-02-01T00:00:00"
 FOLD = "kfold4-seed1-{}"
@@ -190,3 +190,25 @@ def test_budgets_of_different_datasets_are_labelled():
 def test_nothing_to_merge():
     with pytest.raises(ValueError, match="there are no benchmarks to merge"):
         merge([])
+
+
+# -------------------------------------------------------------------------------------------------------- architectures
+
+
+def test_another_architecture_is_another_method():
+    before = make_results({"a": {"hopular": [0.5], "knn": [0.8]}})
+    default, paper = (with_architecture(before, name) for name in ("default", "paper"))
+    changes = compare(default, paper)
+    assert changes.renamed == (("Hopular (default architecture)", "Hopular (paper architecture)"),)
+    assert compare(default, default).renamed == compare(before, default).renamed == ()
+
+
+def test_architectures_are_not_mixed_on_a_dataset():
+    first = make_results({"a": {"hopular": [0.5, 0.6], "knn": [0.8, 0.8]}}, id="first")
+    second = make_results({"a": {"hopular": [0.5]}}, id="second", created="2026-01-02T00:00:00")
+    same = [with_architecture(one, "paper") for one in (first, second)]
+    assert merge(same).title("hopular") == "Hopular (paper architecture)"
+    with pytest.raises(ValueError, match=r"'a' was run with the architectures default and paper: .* compare"):
+        merge([with_architecture(first, "default"), with_architecture(second, "paper")])
+    other = with_architecture(make_results({"b": {"hopular": [0.5]}}, id="other"), "released")
+    assert merge([same[0], other]).title("hopular") == "Hopular (paper and released architectures)"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Results, Unit
-from tests.evaluation.benchmarks import make_results
+from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Results, Unit, title
+from tests.evaluation.benchmarks import make_results, with_architecture
 
 
 def test_saved_results_come_back_as_they_were(tmp_path: Path):
@@ -55,3 +55,23 @@ def test_damaged_results_name_their_folder(tmp_path: Path, damage: str):
             (tmp_path / SCORES_FILE).write_text("dataset\nd\n")
     with pytest.raises(ValueError, match=r"the results in '.*' cannot be read \(.+\): run the benchmark again"):
         Results.load(tmp_path)
+
+
+# --------------------------------------------------------------------------------------------------------------- titles
+
+
+def test_a_title_says_which_architecture_hopular_has():
+    results = make_results({"a": {"hopular": [0.9], "knn": [0.8]}, "b": {"hopular": [0.9], "knn": [0.8]}})
+    assert results.title("hopular") == "Hopular"  # it was not recorded
+    assert with_architecture(results, "paper").title("hopular") == "Hopular (paper architecture)"
+    both = with_architecture(results, "released", "default")
+    assert both.title("hopular") == "Hopular (default and released architectures)"
+    assert both.title("knn") == "Nearest neighbours"
+    assert both.title("a plug-in that is gone") == "a plug-in that is gone"
+
+
+def test_a_title_names_what_was_run_and_not_what_was_asked_for():
+    assert title("hopular", {"architecture": "default", "values": "tied"}) == "Hopular (paper architecture)"
+    assert title("hopular", {"architecture": "paper", "summary": "joint"}) == "Hopular (sum, tied, joint architecture)"
+    assert title("hopular", {"architecture": "of a later version"}) == "Hopular (of a later version architecture)"
+    assert title("npt", {"architecture": "paper"}) == "Non-Parametric Transformers"

@@ -15,7 +15,7 @@ from hopular.evaluation.results import Results
 from hopular.evaluation.scores import directions, leaderboard_matrix, summarise
 from hopular.evaluation.significance import Friedman, critical_difference, friedman, nemenyi, pairwise, wilcoxon_holm
 from hopular.evaluation.verdict import headline, per_dataset
-from tests.evaluation.benchmarks import make_results, random_results
+from tests.evaluation.benchmarks import make_results, random_results, with_architecture
 
 
 def test_the_leader_and_hopular_within_noise_on_one_dataset():
@@ -208,3 +208,12 @@ def test_27_datasets_20_methods_4_splits_take_less_than_two_seconds():
     seconds = time.process_time() - start
     assert (test.n_methods, test.n_datasets, len(sentences)) == (20, 27, 27)
     assert seconds < 2, f"took {seconds:.2f} s of processor time"
+
+
+def test_the_answer_says_which_hopular_it_speaks_of():
+    scores = {f"d{n}": {"hopular": [0.9], "xgboost": [0.5], "knn": [0.4]} for n in range(8)}
+    results = with_architecture(make_results(scores), "paper")
+    assert headline(results).startswith("Hopular (paper architecture) leads on these 8 datasets; XGBoost, the best")
+    assert per_dataset(results)["d0"].startswith("Hopular (paper architecture) leads on d0 (accuracy 0.9); XGBoost")
+    behind = make_results({"a": {"hopular": [0.1], "knn": [0.9]}})
+    assert "; Hopular (released architecture) (0.1) is" in headline(with_architecture(behind, "released"))

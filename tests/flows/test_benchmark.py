@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import mlflow
 import pandas as pd
 import pytest
 from prefect.client.orchestration import get_client
@@ -22,6 +23,7 @@ from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
 from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
+from hopular.model.architecture import ARCHITECTURES
 from hopular.search.train import StoppedError
 
 pytestmark = pytest.mark.slow
@@ -153,6 +155,32 @@ def test_a_dataset_that_cannot_be_loaded_does_not_stop_the_others(runs, tmp_path
     outcome = run(datasets=["iris", str(tmp_path / "bad.csv")], methods=["majority"], target="y")
     assert [Path(name).name for name in outcome.failed] == ["bad.csv"]
     assert outcome.units == 1
+
+
+def test_every_figure_of_hopular_says_which_architecture_it_is_of(runs, tmp_path):
+    (tmp_path / "yes.csv").write_text(TABLE)
+    plan = {"datasets": [str(tmp_path / "yes.csv")], "target": "y", "methods": ["hopular", "majority"]}
+    plan["limits"] = {"max_epochs": 1}
+    client, found = open_store(), {}
+    for architecture, named in ((None, "default"), ("paper", "paper")):
+        outcome = run(**plan, architecture=architecture)
+        folder, title = Path(outcome.report).parent, f"Hopular ({named} architecture)"
+        results = Results.load(folder)
+        ours = next(unit for unit in results.units if unit.method == "hopular")
+        assert ours.params["architecture"] == named
+        assert {event.method for event in outcome.events[1:]} == {f"hopular ({named} architecture)", "majority"}
+        assert title in outcome.headline
+        for file in ("report.html", "leaderboard.md", "leaderboard.csv", "leaderboard.tex"):
+            assert title in (folder / file).read_text(encoding="utf-8"), file
+        unit = client.get_run(ours.run_id)
+        assert unit.data.params["architecture"] == unit.data.tags["hopular.architecture"] == named
+        assert client.get_run(outcome.run_id).data.tags["hopular.architecture"] == named
+        model = mlflow.pyfunc.load_model(client.get_logged_model(unit.data.tags["hopular.model"]).artifact_location)
+        parts = model.unwrap_python_model().estimator._parts()
+        assert parts == ARCHITECTURES[named]
+        found[named] = outcome
+    assert len({outcome.benchmark for outcome in found.values()}) == 2
+    assert [outcome.reused for outcome in found.values()] == [0, 1]  # the majority class, whatever Hopular is
 
 
 @pytest.mark.soak

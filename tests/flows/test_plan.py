@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from flows.plan import DEFAULT_METHODS, Plan, absolute, select_methods
 from hopular.methods import methods
+from hopular.search.budget import preset
 
 
 @pytest.mark.parametrize(
@@ -17,6 +18,7 @@ from hopular.methods import methods
         ({"datasets": []}, "at least 1 item"),
         ({"methods": ["xgbost"]}, "no method 'xgbost'. Did you mean 'xgboost'"),
         ({"budget": "quik"}, "no budget 'quik'. Did you mean 'quick'"),
+        ({"architecture": "papre"}, "no architecture 'papre'. Did you mean 'paper'"),
         ({"limits": {"trals": 3}}, "no limit 'trals'. Did you mean 'trials'"),
         ({"limits": {"trials": 0}}, "trials is 0: use a whole number from 1 on"),
         ({"splits": 0}, "greater than or equal to 1"),
@@ -82,3 +84,12 @@ def test_files_are_known_by_their_full_path(tmp_path, monkeypatch):
     assert absolute("table.csv") == str(tmp_path / "table.csv")
     assert Plan(datasets=["table.csv"]).datasets == [str(tmp_path / "table.csv")]
     assert absolute("iris") == "iris"
+
+
+def test_the_architecture_is_the_budgets_unless_it_is_given():
+    assert Plan(budget="paper").limited_budget == preset("paper")
+    assert Plan(budget="paper", architecture="default").limited_budget.architecture == "default"
+    assert Plan(budget="paper").wanted() == Plan(budget="paper", architecture="paper").wanted()
+    named = [None, "paper", "released"]
+    assert len({Plan(architecture=name).wanted() for name in named}) == 3
+    assert Plan(architecture="default").wanted() == Plan().wanted()

@@ -132,3 +132,23 @@ def test_what_cannot_be_measured_is_named():
         measure(2, 3)
     with pytest.raises(ValueError, match="no footprint of 'glass', only of blastchar, colleges"):
         measure_paper(["glass"])
+
+
+def test_hopular_is_measured_with_the_papers_architecture():
+    step = training_step(Case(5, 2, 2, "hopular", "smallest", "full", "cpu", 1, 1))
+    network = step.__closure__[step.__code__.co_freevars.index("network")].cell_contents
+    assert network.blocks[0].samples.value is None  # tied values
+
+
+def test_kept_figures_of_another_architecture_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    cases = made_up(monkeypatch, tmp_path)
+    kept = measure_paper(["eye"])
+    assert set(kept.loc[kept["method"] == "hopular", "architecture"]) == {"paper"}
+    kept.drop(columns="architecture").to_csv(kept_file(), index=False)  # as it was written before
+    assert set(kept_footprint()["method"]) == {"npt"}
+    cases.clear()
+    pd.testing.assert_frame_equal(
+        measure_paper(["eye"]).sort_values(["method", "model", "batch"], ignore_index=True),
+        kept.sort_values(["method", "model", "batch"], ignore_index=True),
+    )
+    assert {case.method for case in cases} == {"hopular"}

@@ -20,7 +20,7 @@ from hopular.paper.tables import (
     rank_comparison,
     time_comparison,
 )
-from tests.evaluation.benchmarks import make_results
+from tests.evaluation.benchmarks import make_results, with_architecture
 
 JUDGED = {"medium", "small-sizes", "medium-sizes"}
 RANKS = {"median-ranks", "medium-ranks"}
@@ -247,3 +247,20 @@ def test_our_footprint_stands_beside_the_papers():
     assert memory["reason"].value_counts().to_dict() == {"": 47, "more than 20.0 GiB": 1}
     step = time_comparison(measured).frame.set_index(["dataset", "method", "batch"])
     assert step.loc[("sulfur", "npt", "full"), ["paper", "ours"]].tolist() == [159.86, 300.0]
+
+
+# ------------------------------------------------------------------------------------------------------- architectures
+
+
+@pytest.mark.parametrize("compared", [rank_comparison, medium_comparison])
+def test_it_is_said_which_hopular_stands_beside_the_papers(compared):
+    results = small_results()
+
+    def notes(results: Results) -> str:
+        return " ".join(compared(results).notes)
+
+    assert "Our Hopular has the paper's architecture." in notes(with_architecture(results, "paper"))
+    other = notes(with_architecture(results, "released"))
+    assert "Ours is Hopular (released architecture), not the paper's: a difference may be due to that." in other
+    assert "was not recorded" in notes(results)
+    assert "Hopular" not in " ".join(compared(make_results({"iris": {"svm": [0.9]}})).notes)

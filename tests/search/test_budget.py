@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from hopular import HopularClassifier
-from hopular.methods import get_method
+from hopular.methods import Run, get_method
+from hopular.model.architecture import ARCHITECTURES
 from hopular.model.npt_estimator import NPTClassifier
 from hopular.search.budget import PRESETS, Budget, preset
 
@@ -51,11 +52,12 @@ def test_limits_are_above_zero(name, value):
 
 def test_the_papers_budget_trains_by_the_published_recipe():
     paper = PRESETS["paper"]
-    assert paper.settings_of(get_method("hopular"), {"beta": 1.0}) == {"beta": 1.0, "recipe": "paper"}
+    settings = {"beta": 1.0, "recipe": "paper", "architecture": "paper"}
+    assert paper.settings_of(get_method("hopular"), {"beta": 1.0}) == settings
     assert paper.settings_of(get_method("npt"), {}) == {"recipe": "paper"}
     for name in ("mlp", "snn", "xgboost", "ensemble"):
         assert paper.settings_of(get_method(name), {"a": 1}) == {"a": 1}
-    assert PRESETS["smoke"].settings_of(get_method("hopular"), {}) == {"max_epochs": 10}
+    assert PRESETS["smoke"].settings_of(get_method("hopular"), {}) == {"max_epochs": 10, "architecture": "default"}
     for estimator in (HopularClassifier(recipe="paper"), NPTClassifier(recipe="paper")):
         recipe = estimator._recipe(150, 5)
         assert (recipe.max_epochs, recipe.learning_rate, recipe.batch_size) == (10_000, 0.001, 150)
@@ -63,11 +65,46 @@ def test_the_papers_budget_trains_by_the_published_recipe():
 
 
 def test_the_recipe_is_in_the_name_of_a_study_and_older_names_stay():
-    assert repr(Budget(recipe="paper")) == f"{repr(Budget())[:-1]}, recipe='paper')"
+    assert repr(Budget(recipe="paper", architecture="default")) == f"{repr(Budget())[:-1]}, recipe='paper')"
     assert repr(PRESETS["quick"]) == (
         "Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900, max_epochs=None, memory=None, "
         "replicates=1)"
     )
+
+
+def test_the_papers_budget_gives_the_papers_architecture_unless_another_is_asked_for():
+    hopular = get_method("hopular")
+    for asked, given in ((None, "paper"), ("default", "default"), ("released", "released"), ("paper", "paper")):
+        settings = preset("paper", architecture=asked).settings_of(hopular, {})
+        assert settings["architecture"] == given
+        parts = hopular.make("classification", settings, Run())._parts()
+        assert parts == ARCHITECTURES[given]
+    for name in ("smoke", "quick"):
+        assert PRESETS[name].settings_of(hopular, {})["architecture"] == "default"
+    for name in ("npt", "mlp", "snn", "xgboost", "ensemble"):
+        assert "architecture" not in preset("paper", architecture="released").settings_of(get_method(name), {})
+
+
+def test_a_search_space_may_choose_the_architecture():
+    chosen = {"architecture": "released"}
+    assert PRESETS["paper"].settings_of(get_method("hopular"), chosen)["architecture"] == "released"
+    assert preset("quick", architecture="paper").settings_of(get_method("hopular"), chosen)["architecture"] == "paper"
+
+
+def test_the_architecture_is_in_the_name_of_a_study_that_it_changes():
+    """The same model has one name however it was asked for, and is not trained again for another's architecture."""
+    assert repr(Budget(recipe="paper")) == repr(Budget(recipe="paper", architecture="paper"))
+    assert repr(Budget(architecture="default")) == repr(Budget())
+    budgets = [Budget(recipe=recipe, architecture=name) for recipe in (None, "paper") for name in ARCHITECTURES]
+    assert len({repr(budget) for budget in budgets}) == 6
+    quick = [preset("quick", architecture=name) for name in (None, *ARCHITECTURES)]
+    for name, different in (("hopular", 3), ("ensemble", 3), ("knn", 1), ("npt", 1), ("xgboost", 1)):
+        assert len({repr(budget.concerning(get_method(name))) for budget in quick}) == different
+
+
+def test_an_unknown_architecture_is_refused():
+    with pytest.raises(ValueError, match=r"no architecture 'papre'.*'paper'\?.*: default, paper, released"):
+        Budget(architecture="papre")
 
 
 def test_an_unknown_recipe_is_refused():
