@@ -134,7 +134,7 @@ def learning_curves(curves: Sequence[Curve], label: str, colours: Mapping[str, i
     drawn = [(curve, points) for curve, points in drawn if len(points) > 1]
     if not drawn:
         return ""
-    width, height, left, right, top, bottom = 690.0, 250.0, 54.0, 500.0, 30.0, 214.0
+    width, height, left, right, top, bottom = 716.0, 250.0, 54.0, 500.0, 30.0, 214.0
     x = Scale(0, 100, left, right)
     y = Scale(*_shown_range([value for _, points in drawn for _, value in points]), bottom, top)
     marks = [*_grid(x, y, [f"{tick:g} %" for tick in x.ticks]), text(label, 0, 12, class_="tick")]

@@ -17,6 +17,7 @@ from hopular.evaluation.compare import compare
 from hopular.evaluation.results import Results
 from hopular.evaluation.verdict import headline
 from hopular.report.page import render, write_report
+from tests.evaluation.benchmarks import with_architecture
 from tests.report.synthetic import NASTY, large, make_results
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "line", "circle"}
@@ -141,6 +142,23 @@ def test_a_comparison_says_what_failed_and_what_cannot_be_judged() -> None:
     assert "Failed before, and no longer: Hopular on dataset-1." in text_of(
         render(before, changes=compare(after, before))
     )
+
+
+def test_hopular_is_never_named_without_its_architecture_but_in_the_papers_own_rows() -> None:
+    results = with_architecture(make_results(6, failed=((0, "hopular"),)), "released")
+    before, paper, after = re.split(r'<section id="(?:paper|failures)">', render(results))
+    shown = [words for page in (before, after) for words in re.findall(r">([^<>]*Hopular(?! Benchmark)[^<>]*)<", page)]
+    assert len(shown) > 50
+    assert [words for words in shown if "Hopular (released architecture)" not in words] == []
+    assert paper.count("Ours is Hopular (released architecture), not the paper&#39;s") == 2
+    assert 'class="name hero"' in before  # it is still the one that stands out in diagrams
+
+
+def test_a_comparison_says_that_the_architecture_is_another_one() -> None:
+    results = make_results(2, PAIR)
+    changes = compare(with_architecture(results, "default"), with_architecture(results, "paper"))
+    said = "Not the same method: Hopular (default architecture) before, Hopular (paper architecture) now."
+    assert said in text_of(render(with_architecture(results, "paper"), changes=changes))
 
 
 def test_a_diagram_without_a_difference_says_so() -> None:
