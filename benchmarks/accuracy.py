@@ -1,7 +1,7 @@
 """Settings of the classifier against each other on the published folds: `python -m benchmarks.accuracy STUDY`.
 
-`recipe` and `options` are the studies that the defaults were chosen with, `unseen` checks the choice on folds that had
-no part in it. Each writes its table to docs/. One process per core, one thread each.
+The recipe was chosen with `recipe` and `options`, the default architecture with `unseen`, which is of other folds. Each
+writes its table to docs/. One process per core, one thread each.
 """
 
 from __future__ import annotations

@@ -10,7 +10,9 @@ import pytest
 
 from hopular.automl.candidate import KEPT, Candidate, loss_of
 from hopular.automl.fit import hold_out
+from hopular.automl.outcome import _unit
 from hopular.automl.race import Race
+from hopular.evaluation.results import title
 from hopular.search.job import Outcome
 from hopular.search.problem import Problem, make_problem
 from tests.automl.conftest import flowers
@@ -100,3 +102,13 @@ def test_a_method_that_fails_twice_is_given_up(problem: Problem, tmp_path: Path)
         assert not glm.is_over
         glm.add(glm.next_setting(), Outcome("failed", kind="error", message="no"))
     assert glm.is_over
+
+
+def test_a_trial_of_hopular_records_its_architecture(problem: Problem, tmp_path: Path) -> None:
+    hopular, glm = (Candidate(name, problem, 0, tmp_path / name) for name in ("hopular", "glm"))
+    for candidate in (hopular, hopular, glm):
+        tried(candidate, 0.5)
+    assert [record.params["architecture"] for record in hopular.records] == ["default", "default"]
+    assert "architecture" not in glm.records[0].params
+    unit = _unit("flowers", "holdout", hopular)
+    assert title("hopular", unit.params) == "Hopular (default architecture)"

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from sklearn.base import clone
+from torch import nn
 
 from hopular import HopularClassifier, HopularRegressor
 from hopular.methods.neural.estimators import MLPClassifier, SNNClassifier
-from hopular.model.architecture import ARCHITECTURES, Parts, choose_parts, describe_parts
+from hopular.model.architecture import ARCHITECTURES, Architecture, Parts, choose_parts, describe_parts
+from hopular.model.network import Hopular
 from hopular.model.npt_estimator import NPTClassifier
 
 SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 1, "device": "cpu", "random_state": 0}
@@ -21,6 +26,7 @@ PARTS = {
     "paper": ("sum", "tied", "attribute"),
     "released": ("projected", "separate", "joint"),
 }
+PAGE = (Path(__file__).parents[2] / "docs" / "architecture-options.md").read_text(encoding="utf-8")
 X = np.random.default_rng(0).normal(size=(20, 3))
 y = (X[:, 0] > 0).astype(int)
 
@@ -69,6 +75,29 @@ def test_parts_are_described_by_the_name_that_has_them():
     assert [describe_parts(choose_parts(name)) for name in PARTS] == list(PARTS)
     assert describe_parts(choose_parts("default", values="tied")) == "paper"
     assert describe_parts(Parts("sum", "tied", "joint")) == "sum, tied, joint"
+
+
+def test_the_page_names_the_parts_of_each():
+    rows = re.findall(r'^\| `"(\w+)"` \| `"(\w+)"` \| `"(\w+)"` \| `"(\w+)"` \|', PAGE, re.M)
+    assert {name: tuple(parts) for name, *parts in rows} == PARTS
+
+
+@pytest.mark.parametrize("name", PARTS)
+@pytest.mark.parametrize("n_networks", [1, 2, 16])
+def test_hf_has_the_dimension_and_normalisation_that_the_page_tells_of(name, n_networks):
+    """h = d e / M for H_s, e / M for H_f and at least 1; beta is the factor over its root; epsilon is 1e-5."""
+    d, e, beta = 5, 8, 100.0
+    network = Hopular(Architecture((1,) * d, 4, 1, n_networks, e, beta, **asdict(ARCHITECTURES[name])))
+    block = network.blocks[0]
+    for module, h in ((block.samples, max(1, d * e // n_networks)), (block.features, max(1, e // n_networks))):
+        assert module.key.out_features == n_networks * h
+        assert module.beta == pytest.approx(beta / h**0.5)
+    assert {module.eps for module in network.modules() if isinstance(module, nn.LayerNorm)} == {1e-5}
+    for row in (
+        "| Hopfield dimension h of H_f | d e / M, the same as for H_s | e / M | e / M, at least 1 |",
+        "| epsilon of layer normalisation | not described | 1e-12 | 1e-5, PyTorch's default |",
+    ):
+        assert row in PAGE
 
 
 @pytest.mark.parametrize("estimator", [NPTClassifier, MLPClassifier, SNNClassifier])

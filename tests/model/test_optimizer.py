@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 import torch
@@ -168,13 +170,23 @@ def released_lamb(weights: list[Tensor], history: list[list[Tensor]], rate: floa
     return states
 
 
-@pytest.mark.parametrize(("t", "factor"), [(1, 3.2), (10, 6.5), (100, 3.2), (400, 1.7)])
+PAGE = Path(__file__).parents[2] / "docs" / "architecture-options.md"
+DOCUMENTED = [  # the table of the page: at step t, ours is so many times as long
+    (int(t), float(factor))
+    for t, factor in re.findall(r"^\| (\d+) \| ([\d.]+) \|$", PAGE.read_text(encoding="utf-8"), re.M)
+]
+
+
+def test_the_page_says_how_much_longer_the_first_steps_are() -> None:
+    assert [t for t, _ in DOCUMENTED] == [1, 10, 100, 400]
+
+
+@pytest.mark.parametrize(("t", "factor"), DOCUMENTED)
 def test_steps_are_larger_than_those_of_the_released_code_by_its_bias_correction(t: int, factor: float) -> None:
     """A step of LAMB is as long as the rate times the (clamped) norm of the weights, whatever the gradients' size.
 
     So a bias correction inside the trust ratio (You et al. 2020, and here) does not change the length of a step. The
-    released code applies it behind the trust ratio, where it shortens the first thousands of steps. These are the
-    factors that docs/architecture-options.md gives.
+    released code applies it behind the trust ratio, where it shortens the first thousands of steps.
     """
     rate, shapes = 1e-3, [(30, 20), (200, 100), (7,)]  # the second has a norm above 10
     generator = torch.Generator().manual_seed(0)
