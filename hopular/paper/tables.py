@@ -140,6 +140,7 @@ def medium_rank_comparison(results: Results) -> PaperTable:
         notes=(
             f"The paper ranks {len(table)} methods on {MEDIUM} datasets; ours are ranks among "
             f"{int(ranks.notna().any().sum())} of them on {len(ranks)} of the datasets.",
+            *_which_hopular(results),
             MORE_THAN_NOISE
             if "difference" in frame.columns
             else "No difference to the paper's ranks is shown: that takes all five methods on all six datasets.",
