@@ -1,4 +1,4 @@
-"""Highway networks: layers and dropout of Klambauer et al. 2017 (appendix, UCI datasets); widths as for their others.
+"""Highway networks: layers and dropout after Klambauer et al. 2017; widths as for their others.
 
 Their learning rates (0.01, 0.1, 1) are for SGD. Those for AdamW and its weight decay are in the range of Gorishniy et
 al. 2021, as for self-normalising networks.

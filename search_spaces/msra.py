@@ -1,4 +1,4 @@
-"""MSRA-initialised networks: layers, width, shape, dropout of Klambauer et al. 2017 (appendix, UCI datasets).
+"""MSRA-initialised networks: layers, width, shape, dropout after Klambauer et al. 2017.
 
 Their learning rates (0.01, 0.1, 1) are for SGD. Those for AdamW and its weight decay are in the range of Gorishniy et
 al. 2021, as for self-normalising networks.

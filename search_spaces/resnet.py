@@ -1,4 +1,4 @@
-"""Residual networks: blocks, width and shape of Klambauer et al. 2017 (appendix, UCI datasets).
+"""Residual networks: blocks, width and shape after Klambauer et al. 2017.
 
 Their bottlenecks have 25 % or 50 % of the units, ours 50 %.
 Their learning rates (0.01, 0.1, 1) are for SGD. Those for AdamW and its weight decay are in the range of Gorishniy et

@@ -1,4 +1,4 @@
-"""Self-normalising networks: layers, width, shape and alpha dropout of Klambauer et al. 2017 (appendix, UCI datasets).
+"""Self-normalising networks: layers, width, shape and alpha dropout after Klambauer et al. 2017.
 
 A dropout of 0.1 is added to their 0 and 0.05. Their learning rates are for SGD. Those for AdamW and its weight decay
 are in the range of Gorishniy et al. 2021.
