@@ -1,6 +1,8 @@
 """NPT's grid (Table "Complete listing of all evaluated hyperparameter settings for NPTs", appendix).
 
-The learning rate of 0.001 and the dropout of 0.1, the same for all, belong to the "paper" recipe and the estimator.
+The learning rate of 0.001 and the dropout of 0.1, the same for all, belong to the "paper" recipe and the estimator. The
+paper took "exactly the same hyperparameter settings" that Kossen et al. used. What its table calls "cosine" is
+"flat-and-anneal" there: constant for half of training, then annealed along a cosine.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ BASE = {
     "n_heads": 8,
     "label_mask_probability": 1.0,
     "feature_mask_probability": 0.15,
-    "schedule": "cosine",
+    "schedule": "flat-and-anneal",
 }
 CHANGES: tuple[dict[str, Any], ...] = (  # one row of the table each
     {},

@@ -76,6 +76,7 @@ class HopularEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _task: Literal["classification", "regression"]
+    _format = 1  # of saved models; raised when older ones can no longer be read, or would mean something else
 
     def __init__(
         self,

@@ -36,44 +36,19 @@ class Masking:
         masked = target_mask(rows, self.target)
         if self.mask_probability + self.replace_probability == 0:
             return rows, masked
-        draw = torch.rand(rows.shape, generator=self.generator)
-        noise = torch.where(
-            self.continuous,
-            torch.randn(rows.shape, generator=self.generator),
-            (torch.rand(rows.shape, generator=self.generator) * self.widths).floor(),
-        )
-        draw, noise = draw.to(rows.device), noise.to(rows.device)
+        draw = torch.rand(rows.shape, generator=self.generator).to(rows.device)
+        noise = self.noise(rows)
         known = ~rows.isnan()
         masked |= (draw < self.mask_probability) & known
         replaced = (draw >= self.mask_probability) & (draw < self.mask_probability + self.replace_probability) & known
         return torch.where(replaced & ~masked, noise, rows), masked
 
+    def noise(self, rows: Tensor) -> Tensor:
+        """Draw a value for every value of `rows`: a standard normal number or a uniform category."""
+        numbers = torch.randn(rows.shape, generator=self.generator)
+        categories = (torch.rand(rows.shape, generator=self.generator) * self.widths).floor()
+        return torch.where(self.continuous, numbers, categories).to(rows.device)
+
     def step(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """The same for a training step, with the values that count in its loss; NaN for those that do not."""
         return (*self(rows), rows)
-
-
-class LabelMasking(Masking):
-    """Masks the target of a share of the rows alone, and counts only what the network does not see as it is.
-
-    The stochastic masking of Non-Parametric Transformers (Kossen et al. 2021): a target that is shown is one more
-    feature to read, and a feature that is shown is none to predict.
-    """
-
-    def __init__(
-        self,
-        widths: tuple[int, ...],
-        target: int,
-        mask_probability: float,
-        replace_probability: float,
-        seed: int,
-        label_mask_probability: float,
-    ) -> None:
-        super().__init__(widths, target, mask_probability, replace_probability, seed)
-        self.label_mask_probability = label_mask_probability
-
-    def step(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        seen, masked = self(rows)
-        shown = torch.rand(len(rows), generator=self.generator) >= self.label_mask_probability
-        masked[shown.to(rows.device), self.target] = False
-        return seen, masked, rows.masked_fill(~masked & (seen == rows), torch.nan)

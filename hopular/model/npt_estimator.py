@@ -13,39 +13,15 @@ import torch
 from hopular.model.architecture import Architecture
 from hopular.model.base import HopularEstimator
 from hopular.model.estimator import HopularClassifier, HopularRegressor
-from hopular.model.masking import LabelMasking, Masking
-from hopular.model.network import Hopular
 from hopular.model.npt import NPT
-from hopular.model.objective import cosine, cosine_cyclic
-from hopular.model.optimizer import Lamb, LambSettings, Lookahead
+from hopular.model.npt_training import MASKED, SCHEDULES, NPTProcedure
 from hopular.model.parameters import check_parameters
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.training import Procedure
 
-MASKED = 0.9  # of the features chosen to be predicted; the others carry a random value
-SCHEDULES = {"cosine": cosine, "cosine-cyclic": cosine_cyclic}
-VISITS = 20_000  # the default recipe is Hopular's with fewer passes over the rows: a step costs several times as much
-EPOCHS = (20, 200)
-MEMORY = 384  # rows that a step of it passes through the network, its batch among them
-
-
-class NPTProcedure(Procedure):
-    """How NPTs are trained (Section A.3): labels masked by chance, LAMB inside Lookahead with alpha = 0.5 and k = 6."""
-
-    def __init__(self, label_mask_probability: float, schedule: str) -> None:
-        self.label_mask_probability = label_mask_probability
-        self.schedule = SCHEDULES[schedule]
-
-    def masking(self, arch: Architecture, recipe: Recipe, seed: int) -> Masking:
-        shares = (recipe.mask_probability, recipe.replace_probability)
-        return LabelMasking(arch.widths, arch.target, *shares, seed, self.label_mask_probability)
-
-    def optimizer(self, network: Hopular, slow: Hopular, recipe: Recipe) -> Lamb:
-        settings = LambSettings(weight_decay=recipe.weight_decay)
-        return Lookahead(network.parameters(), slow.parameters(), settings, alpha=0.5, k=6)
-
-    def learning_rate(self, recipe: Recipe, done: float) -> float:
-        return self.schedule(recipe.learning_rate, done)
+VISITS = 60_000  # rows that pass through the network in the default recipe: a row costs several times Hopular's
+EPOCHS = (60, 400)  # and how often it passes over each at least and at most
+BATCH = 384  # rows of a step of it, all of which read one another
 
 
 class NPTEstimator(HopularEstimator):
@@ -56,24 +32,28 @@ class NPTEstimator(HopularEstimator):
     n_layers, n_heads, embedding_dim
         Layers, attention between rows and between attributes in turn; heads of each; numbers per attribute.
     label_mask_probability
-        Share of the rows of a step whose label is masked and predicted; the others show it.
+        Share of the rows of a training step whose label is hidden and predicted; the others show theirs. Below 1 the
+        training rows show all of their labels to a row that is predicted; at 1 no label is ever shown.
     feature_mask_probability
         Share of the features that are masked, or replaced by a random value, and predicted.
     schedule
-        Learning rate over training: "cosine", or "cosine-cyclic" with four descents.
+        Learning rate over training: "flat-and-anneal" is constant for one half and follows a cosine to 0 in the other;
+        "cosine-cyclic" rises for a fifth and then falls along cosines, each twice as long and half as high.
     dropout
-        Of embedded values, attention weights and hidden units.
+        Of embedded values, attention weights, hidden units and what comes out of each part.
     recipe
         "default" is made for a laptop; "paper" is the published one, 10,000 full-batch epochs.
     gamma, weight_decay
-        Initial weight of the feature loss and LAMB's weight decay, as released by the authors of NPTs.
-    max_epochs, batch_size, memory_ratio, learning_rate, patience, selection
-        Override the recipe: passes over the data, rows a step, share of the training rows a step sees, LAMB's rate,
-        validations without improvement before stopping, and whether validation "score" or "loss" picks the state that
-        is kept.
+        Initial weight of the feature loss, which falls to 0 along a cosine, and LAMB's weight decay; the defaults are
+        those of the runs on small tables in the NPT authors' repository.
+    max_epochs, batch_size, learning_rate, patience, selection
+        Override the recipe: passes over the data, rows a step, which read one another, LAMB's rate, validations without
+        improvement before stopping, and whether validation "score" or "loss" picks the state that is kept.
     max_seconds, validation_fraction, categorical_features, device, precision, random_state
         As in HopularClassifier.
     """
+
+    _format = 2  # of format 1 are models that show the labels of stored rows whatever they were trained with
 
     def __init__(
         self,
@@ -83,14 +63,13 @@ class NPTEstimator(HopularEstimator):
         embedding_dim: int = 32,
         label_mask_probability: float = 1.0,
         feature_mask_probability: float = 0.15,
-        schedule: Literal["cosine", "cosine-cyclic"] = "cosine",
+        schedule: Literal["flat-and-anneal", "cosine-cyclic"] = "flat-and-anneal",
         dropout: float = 0.1,
         recipe: Literal["default", "paper"] = "default",
-        gamma: float = 0.5,
+        gamma: float = 1.0,
         weight_decay: float = 0.0,
         max_epochs: int | None = None,
         batch_size: int | None = None,
-        memory_ratio: float | None = None,
         learning_rate: float | None = None,
         patience: int | None = None,
         selection: Literal["score", "loss"] | None = None,
@@ -113,7 +92,6 @@ class NPTEstimator(HopularEstimator):
         self.weight_decay = weight_decay
         self.max_epochs = max_epochs
         self.batch_size = batch_size
-        self.memory_ratio = memory_ratio
         self.learning_rate = learning_rate
         self.patience = patience
         self.selection = selection
@@ -142,10 +120,10 @@ class NPTEstimator(HopularEstimator):
             raise ValueError(f"schedule must be one of {list(SCHEDULES)}, not {self.schedule!r}")
 
     def _recipe(self, n_rows: int, n_attributes: int) -> Recipe:
-        max_epochs, memory_ratio = self.max_epochs, self.memory_ratio
+        max_epochs, batch_size = self.max_epochs, self.batch_size
         if self.recipe == "default":
             max_epochs = max_epochs or min(max(math.ceil(VISITS / n_rows), EPOCHS[0]), EPOCHS[1])
-            memory_ratio = memory_ratio or min(1.0, MEMORY / n_rows)
+            batch_size = batch_size or min(BATCH, n_rows)
         return make_recipe(
             self.recipe,
             n_rows,
@@ -155,8 +133,8 @@ class NPTEstimator(HopularEstimator):
             replace_probability=(1 - MASKED) * self.feature_mask_probability,
             weight_decay=self.weight_decay,
             max_epochs=max_epochs,
-            batch_size=self.batch_size,
-            memory_ratio=memory_ratio,
+            batch_size=batch_size,
+            memory_ratio=0.0,  # nothing is read beside the rows of a step
             learning_rate=self.learning_rate,
             patience=self.patience,
             selection=self.selection,
@@ -174,11 +152,11 @@ class NPTEstimator(HopularEstimator):
             embedding_dim=self.embedding_dim,
             dropout_embedding=self.dropout,
             dropout_block=self.dropout,
-            dropout_summary=0.0,
+            dropout_summary=self.dropout,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return NPT(architecture)
+            return NPT(architecture, shows_labels=self.label_mask_probability < 1)
 
 
 class NPTClassifier(NPTEstimator, HopularClassifier):

@@ -16,14 +16,6 @@ def cosine(start: float, progress: float) -> float:
     return start * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-CYCLES = 4
-
-
-def cosine_cyclic(start: float, progress: float) -> float:
-    """Cosine annealing from `start` to 0 several times over, each time from the top again."""
-    return cosine(start, CYCLES * progress % 1 if progress < 1 else 1.0)
-
-
 def attribute_losses(predictions: list[Tensor], rows: Tensor, groups: list[Group]) -> tuple[Tensor, Tensor]:
     """Per attribute the mean loss over the rows where it is known, and whether it is known in any row.
 

@@ -15,8 +15,6 @@ from safetensors.torch import save_file
 
 from hopular.model.encoding import Encoding
 
-FORMAT = 1  # raised when a saved model can no longer be read by older or newer code
-
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator; an existing file is replaced in one step."""
@@ -26,7 +24,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     if parameters["categorical_features"] is not None:
         parameters["categorical_features"] = list(parameters["categorical_features"])
     header = {
-        "format": FORMAT,
+        "format": estimator._format,
         "class": type(estimator).__name__,
         "parameters": parameters,
         "parts": asdict(estimator._parts()) if "architecture" in parameters else None,
@@ -66,18 +64,18 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
         ) from error
     if not isinstance(header, dict) or "format" not in header:
         raise ValueError(f"{os.fspath(path)!r} is a safetensors file, but not a model saved by hopular")
-    if header["format"] != FORMAT:
+    if header["class"] != cls.__name__:
+        raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
+    if header["format"] != cls._format:
         raise ValueError(
-            f"{os.fspath(path)!r} has model format {header['format']!r}, this version of hopular reads {FORMAT}. "
-            "Load it with the version that saved it, or fit again."
+            f"{os.fspath(path)!r} has model format {header['format']!r}, this version of hopular reads {cls._format} "
+            f"of {cls.__name__}. Load it with the version that saved it, or fit again."
         )
     absent = {"rows", "train_index"} - set(tensors)
     if absent:
         raise ValueError(
             f"{os.fspath(path)!r} does not fit its own description: it lacks {sorted(absent)}. Save the model again."
         )
-    if header["class"] != cls.__name__:
-        raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
     estimator = cls(**header["parameters"])
     parts = header.get("parts")
     if parts and parts != asdict(estimator._parts()):  # the architecture's name stood for others when it was saved

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hopular.model.architecture import Architecture
+from hopular.model.architecture import Architecture, Group
 from hopular.model.dropout import Dropouts
 from hopular.model.masking import Masking
 from hopular.model.network import Hopular
@@ -144,6 +144,9 @@ class Procedure:
     def masking(self, arch: Architecture, recipe: Recipe, seed: int) -> Masking:
         return Masking(arch.widths, arch.target, recipe.mask_probability, recipe.replace_probability, seed)
 
+    def loss(self, predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
+        return objective(predictions, rows, groups, target, gamma)
+
     def optimizer(self, network: Hopular, slow: Hopular, recipe: Recipe) -> Lamb:
         settings = LambSettings(weight_decay=recipe.weight_decay)
         return Lamb(network.parameters(), slow.parameters(), recipe.slow_rate, settings)
@@ -190,7 +193,7 @@ def train(
         with torch.autocast(device.type, torch.bfloat16, enabled=bfloat16):
             predictions = network(seen, masked, network.store(batch, dropouts), dropouts, leave_out_own=True)
         gamma = cosine(recipe.gamma, done)
-        loss = objective(predictions, truth, network.summary.groups, arch.target, gamma)
+        loss = procedure.loss(predictions, truth, network.summary.groups, arch.target, gamma)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step(procedure.learning_rate(recipe, done))
         clock.tick()

@@ -280,8 +280,7 @@ def training_step(case: Case) -> Callable[[], float]:
     from hopular.model.dropout import Dropouts
     from hopular.model.network import Hopular
     from hopular.model.npt import NPT
-    from hopular.model.npt_estimator import MASKED, NPTProcedure
-    from hopular.model.objective import objective
+    from hopular.model.npt_training import MASKED, NPTProcedure
     from hopular.model.recipe import make_recipe
     from hopular.model.training import HOPULAR
 
@@ -296,15 +295,15 @@ def training_step(case: Case) -> Callable[[], float]:
         embedding_dim=32,
         dropout_embedding=0.1,
         dropout_block=0.1,
-        dropout_summary=0.0 if is_npt else 0.01,
+        dropout_summary=0.1 if is_npt else 0.01,
         **asdict(ARCHITECTURES[ARCHITECTURE]),
     )
     shares = {"mask_probability": MASKED * 0.15, "replace_probability": (1 - MASKED) * 0.15, "weight_decay": 0.0}
     recipe = make_recipe("paper", case.rows, case.features + 1, **(shares if is_npt else {}))
-    procedure = NPTProcedure(1.0, "cosine") if is_npt else HOPULAR
+    procedure = NPTProcedure(1.0, "flat-and-anneal") if is_npt else HOPULAR
     torch.manual_seed(0)
     device = torch.device(case.device)
-    network = (NPT if is_npt else Hopular)(architecture).to(device)
+    network = (NPT(architecture, shows_labels=False) if is_npt else Hopular(architecture)).to(device)
     slow = copy.deepcopy(network).requires_grad_(False)
     optimizer = procedure.optimizer(network, slow, recipe)
     masking = procedure.masking(architecture, recipe, 0)
@@ -321,7 +320,7 @@ def training_step(case: Case) -> Callable[[], float]:
         dropouts.renew()
         seen, masked, truth = masking.step(rows[:size])
         predictions = network(seen, masked, network.store(rows, dropouts), dropouts, leave_out_own=True)
-        loss = objective(predictions, truth, network.summary.groups, target, 0.5)
+        loss = procedure.loss(predictions, truth, network.summary.groups, target, 0.5)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step(recipe.learning_rate)
         return loss.item()

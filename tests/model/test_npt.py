@@ -9,13 +9,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hopular.model import prediction
+from hopular.model import npt, prediction
 from hopular.model.architecture import Architecture, attribute_groups
 from hopular.model.dropout import Dropouts
-from hopular.model.masking import LabelMasking, target_mask
+from hopular.model.masking import target_mask
 from hopular.model.npt import NPT, Attention, RowAttention
-from hopular.model.npt_estimator import NPTProcedure
-from hopular.model.objective import cosine, cosine_cyclic
+from hopular.model.npt_training import (
+    NPTMasking,
+    NPTOptimizer,
+    NPTProcedure,
+    cosine_cyclic,
+    flat_and_anneal,
+    npt_objective,
+)
 from hopular.model.optimizer import Lamb, LambSettings, Lookahead
 from hopular.model.prediction import predict_target, read_weights
 from hopular.model.recipe import make_recipe
@@ -25,10 +31,16 @@ WIDTHS = (1, 1, 2, 3)
 TARGET = 3
 
 
-def make(n_layers: int = 4, widths: tuple[int, ...] = WIDTHS, target: int = TARGET, **options) -> NPT:
+def make(
+    n_layers: int = 4,
+    widths: tuple[int, ...] = WIDTHS,
+    target: int = TARGET,
+    shows_labels: bool = False,
+    **options,
+) -> NPT:
     torch.manual_seed(0)
     options = {"n_networks": 2, "embedding_dim": 8, **options}
-    return NPT(Architecture(widths, target, n_blocks=n_layers, **options))
+    return NPT(Architecture(widths, target, n_blocks=n_layers, **options), shows_labels=shows_labels)
 
 
 def table(n: int, seed: int = 0, widths: tuple[int, ...] = WIDTHS) -> Tensor:
@@ -49,80 +61,107 @@ def dropouts(p: float) -> Dropouts:
 # ------------------------------------------------------------------------------------------------------------- network
 
 
-def heads(layer: Attention, x: Tensor, read: Tensor) -> Tensor:
-    """One query vector's attention over the vectors `read`, head by head."""
-    h = layer.query.out_features // layer.n_heads
-    query, key, value = layer.query(layer.norm(x)), layer.key(layer.norm(read)), layer.value(layer.norm(read))
+def block(layer: Attention, x: Tensor, read: Tensor) -> Tensor:
+    """One vector through the released block: W^R x + attention(LN(x) over `read`), then h + feed-forward(LN(h))."""
+    width, size = len(x), layer.query.out_features // layer.n_heads
+
+    def norm(part: nn.LayerNorm, vector: Tensor) -> Tensor:
+        return F.layer_norm(vector, (width,), part.weight, part.bias, eps=1e-12)
+
+    query, key, value = layer.query(norm(layer.norm, x)), layer.key(read), layer.value(read)
     parts = []
     for m in range(layer.n_heads):
-        own = slice(m * h, (m + 1) * h)
-        weights = (key[:, own] @ query[own] / math.sqrt(h)).softmax(0)
+        own = slice(m * size, (m + 1) * size)
+        weights = (key[:, own] @ query[own] / math.sqrt(width)).softmax(0)
         parts.append(weights @ value[:, own])
-    return layer.output(torch.cat(parts))
-
-
-def block(layer: Attention, x: Tensor, read: Tensor) -> Tensor:
-    """x + attention, then x + feed-forward, each of the normalised vector."""
-    x = x + heads(layer, x, read)
+    h = layer.residual(x) + layer.mix(torch.cat(parts))
     part = layer.feed_forward
-    return x + part.down(F.gelu(part.up(part.norm(x))))
+    return h + part.down(F.gelu(part.up(norm(part.norm, h))))
 
 
-def plainly(network: NPT, row: Tensor, masked: Tensor, stored: Tensor) -> list[Tensor]:
-    """A row's prediction, vector by vector: all training rows go along, and nothing is kept between layers."""
-    query = network.embedding(row[None], masked[None], None)[0]
-    context = network.embedding(stored, None, None)
+def embed(network: NPT, rows: Tensor, masked: Tensor) -> Tensor:
+    return network.embedding(rows, masked | rows.isnan(), None)
+
+
+def output(network: NPT, x: Tensor) -> list[Tensor]:
+    """Each attribute's final state through its own linear map: one (b, width) per attribute."""
+    maps = [(m.weight[j], m.bias[j, 0]) for m in network.summary.maps for j in range(len(m.weight))]
+    return [x[:, j] @ weight + bias for j, (weight, bias) in enumerate(maps)]
+
+
+def plain_table(network: NPT, rows: Tensor, masked: Tensor) -> list[Tensor]:
+    """The rows of a table, vector by vector: every row reads all of them."""
+    x = embed(network, rows, masked)
+    for layer in network.blocks:
+        if isinstance(layer, RowAttention):
+            read = x.flatten(1)
+            x = torch.stack([block(layer, row, read) for row in read]).view_as(x)
+        else:
+            x = torch.stack([torch.stack([block(layer, v, row) for v in row]) for row in x])
+    return output(network, x)
+
+
+def plain_row(network: NPT, row: Tensor, masked: Tensor, stored: Tensor, hidden: Tensor) -> list[Tensor]:
+    """A row to predict: it reads the stored rows and itself, and these read one another alone."""
+    x, context = embed(network, row[None], masked[None]), embed(network, stored, hidden)
     for layer in network.blocks:
         if isinstance(layer, RowAttention):
             read = context.flatten(1)
-            query = block(layer, query.flatten(), read).view_as(query)
-            context = torch.stack([block(layer, x, read) for x in read]).view_as(context)
+            x = block(layer, x.flatten(), torch.cat([read, x.flatten(1)])).view_as(x)
+            context = torch.stack([block(layer, other, read) for other in read]).view_as(context)
         else:
-            query = torch.stack([block(layer, x, query) for x in query])
-            context = torch.stack([torch.stack([block(layer, x, row) for x in row]) for row in context])
-    return network.summary(query.flatten()[None], None)
+            x = torch.stack([block(layer, v, x[0]) for v in x[0]])[None]
+            context = torch.stack([torch.stack([block(layer, v, other) for v in other]) for other in context])
+    return output(network, x)
+
+
+def by_attribute(predictions: list[Tensor]) -> list[Tensor]:
+    return [p[:, j] for p in predictions for j in range(p.shape[1])]
+
+
+def step(network: NPT, rows: Tensor, masked: Tensor) -> list[Tensor]:
+    """Predictions of a training step without dropout."""
+    return network(rows, masked, network.store(rows, dropouts(0.0)), dropouts(0.0), leave_out_own=True)
 
 
 def gradients(network: NPT, predictions: list[Tensor]) -> list[Tensor]:
     loss = sum((p * torch.linspace(-1, 1, p.numel(), dtype=p.dtype).view_as(p)).sum() for p in predictions)
-    return [g for g in torch.autograd.grad(loss, list(network.parameters()), allow_unused=True) if g is not None]
+    return list(torch.autograd.grad(loss, list(network.parameters())))
 
 
-READS = {  # which of five stored rows each row of a batch reads
-    "others alone": [[2, 3, 4]] * 2,
-    "halves": [[2, 3, 4]] * 2 + [[0, 1, 4]] * 2,
-    "full batch": [[3, 4]] * 3 + [[0, 1, 2]] * 2,
-}
-
-
-@pytest.mark.parametrize("reads", READS.values(), ids=READS.keys())
-@pytest.mark.parametrize("n_layers", [3, 4])
-def test_predictions_and_gradients_of_a_step_equal_the_plain_ones(n_layers: int, reads: list[list[int]]) -> None:
+@pytest.mark.parametrize("n_layers", [1, 2, 3, 4])
+def test_predictions_and_gradients_of_a_step_equal_the_plain_ones(n_layers: int) -> None:
     network = make(n_layers, embedding_dim=4).double()
-    rows, size = table(5).double(), len(reads)
-    masked = target_mask(rows, TARGET)[:size]
-    masked[0, 1] = True
-    each = [plainly(network, rows[i], masked[i], rows[others]) for i, others in enumerate(reads)]
-    expected = [torch.cat(group) for group in zip(*each, strict=True)]
-    actual = network(rows[:size], masked, network.store(rows, dropouts(0.0)), dropouts(0.0), leave_out_own=True)
+    rows = table(5).double()
+    masked = target_mask(rows, TARGET)
+    masked[0, 1], masked[2, TARGET] = True, False
+    actual, expected = by_attribute(step(network, rows, masked)), plain_table(network, rows, masked)
     for a, e in zip(actual, expected, strict=True):
         torch.testing.assert_close(a, e)
     for a, e in zip(gradients(network, actual), gradients(network, expected), strict=True):
         torch.testing.assert_close(a, e)
 
 
+@pytest.mark.parametrize("shows_labels", [False, True])
 @pytest.mark.parametrize("n_layers", [1, 2, 5])
-def test_stored_rows_serve_any_rows_as_in_the_plain_formulation(n_layers: int) -> None:
-    network, stored, rows = make(n_layers).double(), table(6).double(), table(3, 1).double()
-    memory = network.store(stored)
-    masked = target_mask(rows, TARGET)
-    actual = network(rows, masked, memory)
-    expected = [plainly(network, row, mask, stored) for row, mask in zip(rows, masked, strict=True)]
+def test_stored_rows_serve_any_rows_as_in_the_plain_formulation(n_layers: int, shows_labels: bool) -> None:
+    network = make(n_layers, shows_labels=shows_labels).double()
+    stored, rows = table(6).double(), table(3, 1).double()
+    memory, masked = network.store(stored), target_mask(rows, TARGET)
+    hidden = target_mask(stored, TARGET) & (not shows_labels)
+    actual = by_attribute(network(rows, masked, memory))
+    expected = [plain_row(network, row, mask, stored, hidden) for row, mask in zip(rows, masked, strict=True)]
     for a, e in zip(actual, zip(*expected, strict=True), strict=True):
         torch.testing.assert_close(a, torch.cat(e))
-    for a, e in zip(network(rows, masked, network.store(stored, dropouts(0.0))), actual, strict=True):
-        torch.testing.assert_close(a, e)  # the same where the memory was not computed ahead
     assert len(memory.pairs) == math.ceil(n_layers / 2)
+
+
+def test_a_prediction_is_the_same_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, rows = make(), table(11, 1)
+    memory = network.store(table(9))
+    at_once = predict_target(network, rows, memory)
+    monkeypatch.setattr(npt, "SCORES", 1)
+    torch.testing.assert_close(predict_target(network, rows, memory), at_once)
 
 
 @pytest.mark.parametrize("widths", [(1, 1, 1), (2, 3, 3), (1, 2, 2, 5)])
@@ -160,33 +199,45 @@ def test_rows_to_predict_do_not_see_one_another() -> None:
     assert torch.equal(predict_target(network, other, memory)[0], together[0])
 
 
-@pytest.mark.parametrize(("size", "n"), [(3, 9), (8, 9), (9, 9)], ids=["others alone", "halves", "full batch"])
-def test_a_row_cannot_read_itself_even_through_others(size: int, n: int) -> None:
-    network, rows = make(6), table(n)
-    masked = target_mask(rows, TARGET)[:size]
-
-    def predictions(stored: Tensor) -> Tensor:
-        memory = network.store(stored, dropouts(0.0))
-        return network.target(network(rows[:size], masked, memory, dropouts(0.0), leave_out_own=True))
-
-    before = predictions(rows)
-    for i in range(n):
-        changed = rows.clone()
-        changed[i, TARGET] = (changed[i, TARGET] + 1) % 3
-        after = predictions(changed)
-        if i < size:
-            assert torch.equal(after[i], before[i])
-        nobody_reads_it = size == 3 and i < size  # a small batch reads the rows beside it alone
-        assert torch.equal(after, before) == nobody_reads_it
-
-
-def test_leaving_out_the_own_entry_alone_would_leak() -> None:
-    """Why `leave_out_own` does more than that: other rows have read the label by the second row attention."""
-    network, rows = make(4), table(6)
+def other_labels(rows: Tensor, where: slice | Tensor = slice(None)) -> Tensor:
     changed = rows.clone()
-    changed[0, TARGET] = (changed[0, TARGET] + 1) % 3
-    entries = [network.store(stored).pairs[1][0][:, 1:] for stored in (rows, changed)]
-    assert not torch.equal(*entries)
+    changed[where, TARGET] = (changed[where, TARGET] + 1) % 3
+    return changed
+
+
+def test_stored_labels_move_nothing_if_all_labels_are_masked_in_training() -> None:
+    network, rows, stored = make(6), table(6, 1), table(9)
+    memory, other = network.store(stored), network.store(other_labels(stored))
+    assert torch.equal(predict_target(network, rows, other), predict_target(network, rows, memory))
+    assert torch.equal(read_weights(network, rows, other, 9)[0], read_weights(network, rows, memory, 9)[0])
+
+
+def test_stored_labels_are_read_if_some_labels_are_shown_in_training() -> None:
+    network, rows, stored = make(6, shows_labels=True), table(6, 1), table(9)
+    before = predict_target(network, rows, network.store(stored))
+    after = predict_target(network, rows, network.store(other_labels(stored)))
+    assert (before != after).any(1).all()
+
+
+def test_a_hidden_label_is_seen_nowhere_in_a_training_step() -> None:
+    network, rows = make(6), table(9)
+    masked = target_mask(rows, TARGET)
+    masked[6:, TARGET] = False
+    before = network.target(step(network, rows, masked))
+    assert torch.equal(network.target(step(network, other_labels(rows, slice(0, 6)), masked)), before)
+    after = network.target(step(network, other_labels(rows, slice(6, 9)), masked))
+    assert (after != before).any(1).all()  # a label that is shown is read by all
+
+
+def test_a_missing_value_looks_like_a_masked_one() -> None:
+    network, rows = make(), table(5)
+    rows[:, 1] = torch.nan
+    masked = target_mask(rows, TARGET)
+    masked[:, 1] = True
+    shown = torch.zeros(5, 4).bool()
+    shown[:, TARGET] = True
+    for a, b in zip(step(network, rows, masked), step(network, rows, shown), strict=True):
+        assert torch.equal(a, b)
 
 
 def test_the_order_of_stored_rows_does_not_matter() -> None:
@@ -203,29 +254,67 @@ def test_read_weights_are_those_of_the_row_attentions() -> None:
     torch.testing.assert_close(weights.sum(1), torch.ones(6))
     assert sorted(places[0].tolist()) == list(range(20))
     first = make(1)
-    direct = first.blocks[0].weights(
-        first.embedding(rows, target_mask(rows, TARGET), None), first.store(stored).pairs[0]
-    )
+    direct = first.blocks[0].weights(embed(first, rows, target_mask(rows, TARGET)), first.store(stored).pairs[0])
     torch.testing.assert_close(first.read_weights(rows, target_mask(rows, TARGET), first.store(stored)), direct)
 
 
 # ------------------------------------------------------------------------------------------------------------ training
 
 
-def test_label_masking() -> None:
-    rows = table(20_000)
-    masking = LabelMasking(WIDTHS, TARGET, 0.2, 0.1, 0, 0.3)
-    seen, masked, truth = masking.step(rows)
-    assert masked[:, TARGET].float().mean().item() == pytest.approx(0.3, abs=0.01)
+def masking(label_mask_probability: float, mask: float = 0.18, replacement: float = 0.02) -> NPTMasking:
+    recipe = make_recipe("paper", 10, mask_probability=mask, replace_probability=replacement)
+    return NPTMasking(Architecture(WIDTHS, TARGET), recipe, label_mask_probability, 0)
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.5])
+def test_labels_are_hidden_by_chance_a_tenth_of_them_behind_a_random_one(probability: float) -> None:
+    rows = table(30_000)
+    seen, masked, truth = masking(probability).step(rows)
+    chosen, replaced = ~truth[:, TARGET].isnan(), seen[:, TARGET] != rows[:, TARGET]
+    assert chosen.float().mean().item() == pytest.approx(probability, abs=0.01)
+    assert masked[:, TARGET].float().mean().item() == pytest.approx(0.9 * probability, abs=0.01)
+    assert replaced.float().mean().item() == pytest.approx(0.1 * probability * 2 / 3, abs=0.005)
+    assert chosen[masked[:, TARGET] | replaced].all()
+    assert torch.equal(truth[chosen, TARGET], rows[chosen, TARGET])
+
+
+def test_at_probability_one_every_label_is_masked_and_none_replaced() -> None:
+    rows = table(2_000)
+    seen, masked, truth = masking(1.0).step(rows)
+    assert masked[:, TARGET].all()
     assert torch.equal(seen[:, TARGET], rows[:, TARGET])
-    counted = ~truth.isnan()
-    known = ~rows.isnan()
-    assert torch.equal(counted, known & (masked | (seen != rows)))
-    assert torch.equal(truth[counted], rows[counted])
-    assert counted[known[:, 0], 0].float().mean().item() == pytest.approx(0.3, abs=0.02)
-    everything = LabelMasking(WIDTHS, TARGET, 0.0, 0.0, 0, 1.0).step(rows)[2]
-    assert everything[:, :TARGET].isnan().all()
-    assert torch.equal(everything[:, TARGET], rows[:, TARGET])
+    assert torch.equal(truth[:, TARGET], rows[:, TARGET])
+
+
+def test_only_features_that_were_chosen_count() -> None:
+    rows = table(30_000)
+    seen, masked, truth = masking(1.0).step(rows)
+    known, counted = ~rows.isnan(), ~truth.isnan()
+    assert not (masked & ~known)[:, :TARGET].any()
+    assert counted[masked | (known & (seen != rows))].all()
+    for j in range(TARGET):
+        assert counted[known[:, j], j].float().mean().item() == pytest.approx(0.2, abs=0.01)  # equal by chance or not
+        assert masked[known[:, j], j].float().mean().item() == pytest.approx(0.18, abs=0.01)
+    nothing = masking(1.0, 0.0, 0.0).step(rows)[2]
+    assert nothing[:, :TARGET].isnan().all()
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.3, 1.0])
+def test_the_feature_loss_is_a_mean_over_values(gamma: float) -> None:
+    """As released: squared errors and log losses of all chosen values together, not attribute by attribute."""
+    truth = masking(0.5, 0.3, 0.1).step(table(12))[2]
+    generator = torch.Generator().manual_seed(1)
+    groups = attribute_groups(WIDTHS)
+    predictions = [torch.randn(12, g.count, g.width, generator=generator) for g in groups]
+    losses: dict[bool, list[float]] = {True: [], False: []}
+    for j, (width, output) in enumerate(zip(WIDTHS, by_attribute(predictions), strict=True)):
+        for value, predicted in zip(truth[:, j].tolist(), output, strict=True):
+            if not math.isnan(value):
+                loss = (predicted[0] - value) ** 2 if width == 1 else -predicted.log_softmax(0)[int(value)]
+                losses[j == TARGET].append(loss.item())
+    feature_loss, label_loss = (sum(losses[key]) / len(losses[key]) for key in (False, True))
+    actual = npt_objective(predictions, truth, groups, TARGET, gamma).item()
+    assert actual == pytest.approx(gamma * feature_loss + (1 - gamma) * label_loss, rel=1e-5)
 
 
 def test_lookahead_brings_slow_and_fast_weights_together_every_k_steps() -> None:
@@ -253,11 +342,40 @@ def test_lookahead_brings_slow_and_fast_weights_together_every_k_steps() -> None
     assert not any(torch.equal(s, w) for s, w in zip(slow, start, strict=True))
 
 
-def test_the_cyclic_schedule_descends_four_times() -> None:
-    for cycle in range(4):
-        for part in (0.0, 0.3, 0.99):
-            assert cosine_cyclic(2.0, (cycle + part) / 4) == pytest.approx(cosine(2.0, part))
-    assert cosine_cyclic(2.0, 1.0) == 0
+def test_gradients_are_clamped_number_by_number() -> None:
+    start = torch.linspace(-1, 1, 30).view(5, 6)
+    gradients = [torch.linspace(-4, 4, 30).view(5, 6), torch.linspace(0.3, -2, 30).view(5, 6)]
+    clamped, slow, plain, unused = (nn.Parameter(start.clone()) for _ in range(4))
+    optimizer = NPTOptimizer([clamped], [slow], 0.0)
+    reference = Lookahead([plain], [unused], LambSettings(weight_decay=0.0, max_gradient_norm=math.inf))
+    for gradient in gradients:
+        clamped.grad, plain.grad = gradient.clone(), gradient.clamp(-1, 1)
+        optimizer.step(0.1)
+        reference.step(0.1)
+    assert torch.equal(clamped, plain)
+
+
+def test_the_schedule_is_flat_for_a_half_and_annealed_in_the_other() -> None:
+    assert [flat_and_anneal(2.0, done) for done in (0.0, 0.3, 0.5)] == [2.0, 2.0, 2.0]
+    assert flat_and_anneal(2.0, 0.75) == pytest.approx(1.0)
+    assert flat_and_anneal(2.0, 1.0) == 0
+
+
+def test_the_cyclic_schedule_has_a_warm_up_doubling_periods_and_shrinking_peaks() -> None:
+    """The cosine schedule of fairseq, step by step, with the arguments of the NPT authors' optim.py."""
+    total, peak = 1000, 1e-3
+    warm_up, period = 0.2 * total, 0.4 * total
+    for t in (step + 0.5 for step in range(total)):  # between steps: where a cosine begins, rounding decides
+        if t < warm_up:
+            expected = peak * t / warm_up
+        else:
+            i = math.floor(math.log2(1 + (t - warm_up) / period))
+            since = t - warm_up - (2**i - 1) * period
+            expected = 0.5**i * peak * 0.5 * (1 + math.cos(math.pi * since / (2**i * period)))
+        assert cosine_cyclic(peak, t / total) == pytest.approx(expected, abs=1e-9)
+    assert cosine_cyclic(peak, 0.6001) == pytest.approx(peak / 2, rel=1e-3)
+    assert cosine_cyclic(peak, 0.2) == peak
+    assert cosine_cyclic(peak, 1.0) == pytest.approx(peak / 4)
 
 
 def test_an_easy_rule_is_learnt() -> None:
@@ -268,8 +386,8 @@ def test_an_easy_rule_is_learnt() -> None:
     network = make(2, (1, 1, 1, 2), 3)
     rows, test = toy(200, 0), toy(200, 1)
     before = validate(network, rows, test)
-    recipe = make_recipe("default", 200, max_epochs=100, gamma=0.5, mask_probability=0.1, replace_probability=0.0)
-    result = train(network, rows, toy(100, 2), recipe, seed=0, procedure=NPTProcedure(1.0, "cosine"))
+    recipe = make_recipe("default", 200, max_epochs=100, mask_probability=0.1, replace_probability=0.0)
+    result = train(network, rows, toy(100, 2), recipe, seed=0, procedure=NPTProcedure(1.0, "flat-and-anneal"))
     score, loss = validate(result.network, rows, test)
     assert before[0] < 0.7
     assert score > 0.85

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import time
@@ -10,6 +11,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 from sklearn.base import clone
 
 from hopular.model.npt_estimator import NPTClassifier, NPTRegressor
@@ -28,7 +31,7 @@ def messy(n: int = 120, seed: int = 0) -> tuple[pd.DataFrame, np.ndarray]:
 
 @pytest.fixture(scope="module")
 def classifier() -> NPTClassifier:
-    return NPTClassifier(**{**SMALL, "max_epochs": 40}).fit(*messy())
+    return NPTClassifier(**{**SMALL, "max_epochs": 120}).fit(*messy())
 
 
 def test_classifier_on_strings_and_missing_values(classifier: NPTClassifier) -> None:
@@ -42,7 +45,7 @@ def test_classifier_on_strings_and_missing_values(classifier: NPTClassifier) -> 
 def test_regressor() -> None:
     frame, level = messy()
     y = 100 + 5.0 * pd.Series(level).map({"low": 0, "mid": 1, "high": 2}).to_numpy()
-    model = NPTRegressor(**{**SMALL, "max_epochs": 40, "label_mask_probability": 0.5}).fit(frame, y)
+    model = NPTRegressor(**{**SMALL, "max_epochs": 120, "label_mask_probability": 0.5}).fit(frame, y)
     assert model.score(frame, y) > 0.5
     assert model.history_[-1].loss == -model.history_[-1].score
 
@@ -66,6 +69,44 @@ def test_save_and_load(classifier: NPTClassifier, tmp_path) -> None:
         assert copy.get_params() == classifier.get_params()
         assert np.array_equal(copy.predict_proba(frame), classifier.predict_proba(frame))
         assert np.array_equal(copy.retrieve(frame, 3)[0], classifier.retrieve(frame, 3)[0])
+
+
+def permuted_labels(model: NPTClassifier) -> NPTClassifier:
+    """The same fitted model with the labels of its stored rows handed around; nothing else is changed."""
+    changed = pickle.loads(pickle.dumps(model))
+    rows = model.rows_.clone()
+    rows[:, model.encoding_.target] = rows[:, model.encoding_.target].roll(7)
+    assert (rows != model.rows_).any()
+    changed._set_network(changed.network_, rows)
+    return changed
+
+
+def test_labels_of_other_rows_move_no_prediction_where_all_labels_are_masked(classifier: NPTClassifier) -> None:
+    """Kossen et al.: at a label-mask probability of 1 the model never sees target values at its input."""
+    frame, _ = messy(seed=1)
+    assert classifier.label_mask_probability == 1.0
+    changed = permuted_labels(classifier)
+    assert np.array_equal(changed.predict_proba(frame), classifier.predict_proba(frame))
+    for a, b in zip(changed.retrieve(frame, 5), classifier.retrieve(frame, 5), strict=True):
+        assert np.array_equal(a, b)
+
+
+def test_labels_of_other_rows_are_read_where_some_labels_are_shown() -> None:
+    frame, level = messy()
+    model = NPTClassifier(**{**SMALL, "label_mask_probability": 0.5}).fit(frame, level)
+    assert not np.array_equal(permuted_labels(model).predict_proba(frame), model.predict_proba(frame))
+
+
+def test_a_model_of_the_format_that_showed_all_labels_is_refused(classifier: NPTClassifier, tmp_path) -> None:
+    path = tmp_path / "model.safetensors"
+    classifier.save(path)
+    with safe_open(path, framework="pt") as file:
+        header = json.loads(file.metadata()["hopular"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    header["format"], header["parameters"]["memory_ratio"] = 1, None
+    save_file(tensors, path, metadata={"hopular": json.dumps(header)})
+    with pytest.raises(ValueError, match=r"has model format 1, this version of hopular reads 2 of NPT.* or fit again"):
+        NPTClassifier.load(path, "cpu")
 
 
 def test_retrieved_rows_and_imputed_values(classifier: NPTClassifier) -> None:
@@ -100,7 +141,7 @@ def test_max_seconds() -> None:
     assert len(model.history_) == 1
 
 
-@pytest.mark.parametrize("schedule", ["cosine", "cosine-cyclic"])
+@pytest.mark.parametrize("schedule", ["flat-and-anneal", "cosine-cyclic"])
 def test_the_table_s_other_settings_train(schedule: str) -> None:
     parameters = {**SMALL, "max_epochs": 4, "schedule": schedule, "label_mask_probability": 0.1, "batch_size": 96}
     model = NPTClassifier(**parameters, feature_mask_probability=0.2).fit(*messy())
@@ -114,17 +155,17 @@ def test_two_rows() -> None:
 
 def test_the_paper_s_recipe() -> None:
     recipe = NPTClassifier(recipe="paper", feature_mask_probability=0.2)._recipe(123, 10)
-    assert (recipe.max_epochs, recipe.batch_size, recipe.memory_ratio) == (10_000, 123, 1.0)
-    assert recipe.learning_rate == 0.001
+    assert (recipe.max_epochs, recipe.batch_size) == (10_000, 123)
+    assert (recipe.learning_rate, recipe.gamma, recipe.weight_decay) == (0.001, 1.0, 0.0)
     assert (recipe.mask_probability, recipe.replace_probability) == pytest.approx((0.18, 0.02))
 
 
 def test_the_default_recipe_fits_the_table_s_size() -> None:
     recipes = [NPTClassifier()._recipe(n, 10) for n in (50, 400, 50_000)]
-    assert [recipe.max_epochs for recipe in recipes] == [200, 50, 20]
-    assert [recipe.memory_ratio for recipe in recipes] == pytest.approx([1, 0.96, 384 / 50_000])
-    changed = NPTClassifier(max_epochs=7, memory_ratio=0.5, batch_size=10, learning_rate=0.5)._recipe(400, 10)
-    assert (changed.max_epochs, changed.memory_ratio, changed.batch_size, changed.learning_rate) == (7, 0.5, 10, 0.5)
+    assert [recipe.max_epochs for recipe in recipes] == [400, 150, 60]
+    assert [recipe.batch_size for recipe in recipes] == [50, 384, 384]
+    changed = NPTClassifier(max_epochs=7, batch_size=10, learning_rate=0.5)._recipe(400, 10)
+    assert (changed.max_epochs, changed.batch_size, changed.learning_rate) == (7, 10, 0.5)
 
 
 @pytest.mark.parametrize(
