@@ -1,4 +1,4 @@
-"""Non-Parametric Transformers (Kossen et al. 2021), without test rows in training."""
+"""Non-Parametric Transformers (Kossen et al. 2021), non-transductive: test rows are neither trained on nor compared."""
 
 from __future__ import annotations
 

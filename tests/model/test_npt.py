@@ -355,6 +355,23 @@ def test_gradients_are_clamped_number_by_number() -> None:
     assert torch.equal(clamped, plain)
 
 
+def test_a_step_is_that_of_lamb_as_the_authors_of_npts_use_it() -> None:
+    """Their LAMB has no bias correction: one factor of a whole direction, which the trust ratio takes out again."""
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(40, 30, generator=generator)
+    fast, slow = nn.Parameter(weight.clone()), nn.Parameter(weight.clone())
+    optimizer = NPTOptimizer([fast], [slow], 0.0)
+    first, second = torch.zeros_like(weight), torch.zeros_like(weight)
+    for _ in range(5):  # the sixth brings slow and fast weights together
+        gradient = torch.randn(weight.shape, generator=generator).clamp(-1, 1)
+        first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
+        direction = first / (second.sqrt() + 1e-6)
+        weight = weight - 0.01 * weight.norm().clamp(0, 10) / direction.norm() * direction
+        fast.grad = gradient
+        optimizer.step(0.01)
+        torch.testing.assert_close(fast.detach(), weight, rtol=1e-3, atol=1e-4)
+
+
 def test_the_schedule_is_flat_for_a_half_and_annealed_in_the_other() -> None:
     assert [flat_and_anneal(2.0, done) for done in (0.0, 0.3, 0.5)] == [2.0, 2.0, 2.0]
     assert flat_and_anneal(2.0, 0.75) == pytest.approx(1.0)
