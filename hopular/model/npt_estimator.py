@@ -19,8 +19,8 @@ from hopular.model.parameters import check_parameters
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.training import Procedure
 
-VISITS = 60_000  # rows that pass through the network in the default recipe: a row costs several times Hopular's
-EPOCHS = (60, 400)  # and how often it passes over each at least and at most
+VISITS = 40_000  # rows that pass through the network in the default recipe: a row costs several times Hopular's
+EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 384  # rows of a step of it, all of which read one another
 
 

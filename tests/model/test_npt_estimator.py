@@ -162,7 +162,7 @@ def test_the_paper_s_recipe() -> None:
 
 def test_the_default_recipe_fits_the_table_s_size() -> None:
     recipes = [NPTClassifier()._recipe(n, 10) for n in (50, 400, 50_000)]
-    assert [recipe.max_epochs for recipe in recipes] == [400, 150, 60]
+    assert [recipe.max_epochs for recipe in recipes] == [400, 100, 40]
     assert [recipe.batch_size for recipe in recipes] == [50, 384, 384]
     changed = NPTClassifier(max_epochs=7, batch_size=10, learning_rate=0.5)._recipe(400, 10)
     assert (changed.max_epochs, changed.batch_size, changed.learning_rate) == (7, 10, 0.5)
