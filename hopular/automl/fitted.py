@@ -23,7 +23,7 @@ from hopular.automl.schema import Schema, read_features
 from hopular.evaluation.results import Results, title
 from hopular.methods.saved import load_model
 
-FORMAT = 1  # of the folder; raised when an older reader would misunderstand it
+FORMAT = 2  # of the folder; raised when an older reader would misunderstand it
 NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
 RESULTS_FOLDER, REPORT_FILE, COMMAND_FILE = "results", "report.html", "command.txt"
 
@@ -207,9 +207,9 @@ def _read_note(folder: Path) -> dict[str, Any]:
         found = note["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{str(file)!r} is damaged ({error}): fit the model again") from error
-    if found != FORMAT:
+    if found not in (1, FORMAT):
         raise ModelError(
-            f"the model in {str(folder)!r} has format {found!r}, and this version of hopular reads {FORMAT}: "
+            f"the model in {str(folder)!r} has format {found!r}, and this version of hopular reads up to {FORMAT}: "
             "fit it again, or use the version that made it"
         )
     return note

@@ -1,7 +1,8 @@
 """Schema: how a model's columns were read, so that new rows are read in the same way.
 
 A column that the model knows must be there. What it cannot know is treated as missing: categories it has never seen,
-and dates in another form than those it was trained with.
+and dates in another form than those it was trained with. Numbers written as text are read in the form of the training
+table, so that what 2.629 means does not depend on the other new rows.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ import pandas as pd
 
 from hopular.data.dataset import Dataset, Task
 from hopular.data.errors import DataError, nearest
-from hopular.data.kinds import convert
+from hopular.data.kinds import convert, read_numbers
+from hopular.data.numbers import Form, NumberForm
 
 KINDS = ("continuous", "categorical", "date")
 
 
 @dataclass(frozen=True)
 class Column:
-    """A feature: what it holds, and the categories or the form of dates that the model was trained with."""
+    """A feature: what it holds, and the categories or the form of dates or numbers that the model was trained with."""
 
     name: str
     kind: Literal["continuous", "categorical", "date"]
     categories: tuple[str, ...] = ()
-    form: str = ""  # of dates written as text
+    form: Form = ""  # of dates or numbers written as text
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,10 @@ class Schema:
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Schema:
-        columns = tuple(Column(**{**column, "categories": tuple(column["categories"])}) for column in values["columns"])
+        columns = tuple(
+            Column(**{**column, "categories": tuple(column["categories"]), "form": _form(column["form"])})
+            for column in values["columns"]
+        )
         for column in columns:
             if column.kind not in KINDS:
                 raise ValueError(f"column {column.name!r} has the kind {column.kind!r}, not one of {', '.join(KINDS)}")
@@ -53,14 +58,19 @@ class Schema:
         return Schema(columns=columns, target=values["target"], task=values["task"], **texts)
 
 
+def _form(value: Any) -> Form:
+    return NumberForm(**value) if isinstance(value, dict) else str(value)
+
+
 def learn_schema(dataset: Dataset) -> Schema:
-    """The schema of a dataset, with the form of its dates and its codes for missing values."""
-    forms, columns = dataset.date_forms, []
+    """The schema of a dataset, with the form of its dates and numbers and its codes for missing values."""
+    columns = []
     for name, kind in dataset.kinds.items():
+        form = dataset.forms.get(name, "")
         if kind == "categorical":
             columns.append(Column(name, kind, tuple(dataset.X[name].cat.categories)))
         else:
-            columns.append(Column(name, "date", form=forms[name]) if name in forms else Column(name, kind))
+            columns.append(Column(name, "date" if form and isinstance(form, str) else kind, form=form))
     return Schema(tuple(columns), str(dataset.y.name), dataset.task, tuple(dataset.classes), dataset.missing_codes)
 
 
@@ -87,21 +97,37 @@ def _read(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series
         return _read_categories(column, values, notes)
     if values.isna().all():
         return pd.Series(np.nan, index=values.index, dtype=np.float64)
-    if column.form and pd.api.types.infer_dtype(values, skipna=True) == "string":
+    is_text = pd.api.types.infer_dtype(values, skipna=True) == "string"
+    if column.kind == "date" and column.form and is_text:
         return _read_dates(column, values, notes)
     if column.kind == "date":
-        return _converted(column, values, "date")
+        return _converted(column, values, "date", notes)
+    if isinstance(column.form, NumberForm) and is_text and (numbers := read_numbers(values, column.form)) is not None:
+        return numbers
     try:
-        return _converted(column, values, "continuous")
+        return _read_numbers(column, values, notes)
     except DataError as error:
         try:
-            return _converted(column, values, "date")  # as text now, and as dates proper when the model was trained
+            # as text now, and as dates proper when the model was trained
+            return _converted(column, values, "date", notes)
         except DataError:
             raise error from None
 
 
+def _read_numbers(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
+    """Numbers in another form than in training, or in one that training could not tell; never in another unit."""
+    forms: dict[str, Form] = {}
+    numbers = _converted(column, values, "continuous", notes, forms)
+    trained, found = (
+        form.unit if isinstance(form, NumberForm) else "" for form in (column.form, forms.get(column.name))
+    )
+    if trained and found not in ("", trained):
+        raise DataError(f"column {column.name!r} is in {found!r}, and was in {trained!r} when the model was trained")
+    return numbers
+
+
 def _read_categories(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
-    found = values if values.isna().all() else _converted(column, values, "categorical")
+    found = values if values.isna().all() else _converted(column, values, "categorical", notes)
     known = found.astype("str").where(found.notna() & found.isin(column.categories))
     unseen = found[found.notna() & known.isna()]
     if len(unseen):
@@ -111,7 +137,7 @@ def _read_categories(column: Column, values: pd.Series[Any], notes: list[str]) -
 
 def _read_dates(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Series[Any]:
     """Dates as text, in the form they had in training: what a single new date means must not depend on the others."""
-    moments = pd.to_datetime(values, format=column.form, utc=True, errors="coerce").dt.tz_localize(None)
+    moments = pd.to_datetime(values, format=str(column.form), utc=True, errors="coerce").dt.tz_localize(None)
     unread = values[values.notna() & moments.isna()]
     if len(unread):
         notes.append(f"{column.name}: {_values(unread)} missing, not written as {column.form}")
@@ -119,8 +145,12 @@ def _read_dates(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.
     return pd.Series(seconds, index=values.index, dtype=np.float64)
 
 
-def _converted(column: Column, values: pd.Series[Any], kind: str) -> pd.Series[Any]:
-    return convert(values.to_frame(), {column.name: kind})[0][column.name]
+def _converted(
+    column: Column, values: pd.Series[Any], kind: str, notes: list[str], forms: dict[str, Form] | None = None
+) -> pd.Series[Any]:
+    features, said = convert(values.to_frame(), {column.name: kind}, forms)
+    notes += said
+    return features[column.name]
 
 
 def _without(values: pd.Series[Any], codes: tuple[str, ...]) -> pd.Series[Any]:

@@ -116,14 +116,15 @@ def read_dataset(file: str, target: str | None) -> Dataset:
     """The dataset in a file; without a target, the likely one is suggested."""
     from hopular.data import load
     from hopular.data.errors import DataError
-    from hopular.data.formats import is_data_file, read_table
+    from hopular.data.formats import is_data_file
     from hopular.data.sidecar import read_sidecar, sidecar_of
+    from hopular.data.sources.file import read_rows
 
     path = Path(file).expanduser()
     if target is None and path.is_file() and is_data_file(path):
         beside = sidecar_of(path)
         if not beside.is_file() or read_sidecar(beside).target is None:
-            columns = [str(name) for name in read_table(path).columns]
+            columns = [str(name) for name in read_rows(path).frame.columns]
             more = f" and {len(columns) - LISTED} more" if len(columns) > LISTED else ""
             raise DataError(
                 f"which column of {file} is to be predicted? It has {', '.join(columns[:LISTED])}{more}. "

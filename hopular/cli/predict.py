@@ -37,15 +37,15 @@ def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = Fal
     """
     from hopular.automl import load_fitted
     from hopular.cli.benchmark import errors_to_log
-    from hopular.data.formats import read_table
+    from hopular.data.sources.file import read_rows
 
     if output != "-":
         _check_output(Path(output))
     fitted = load_fitted(model)
-    frame = read_table(file)
+    table = read_rows(file)
     with errors_to_log():
-        answers, notes = predict_table(fitted, frame, why)
-    for note in notes:
+        answers, notes = predict_table(fitted, table.frame, why)
+    for note in (*table.notes, *notes):
         complain(note, style="yellow")
     text = answers.to_csv(index=False, lineterminator="\n")
     if output == "-":

@@ -22,10 +22,11 @@ import pyarrow.parquet as pq
 
 from hopular import settings
 from hopular.data.dataset import Dataset
+from hopular.data.numbers import NumberForm
 from hopular.data.protocol import Protocol
 
-VERSION = 2  # of the layout of an entry
-PLAIN = ("name", "task", "source", "defects", "notes", "date_forms", "missing_codes")  # as they are, as metadata
+VERSION = 3  # of the layout of an entry
+PLAIN = ("name", "task", "source", "defects", "notes", "missing_codes")  # as they are, as metadata
 EXTRAS = ("groups", "time", "file_rows")  # columns that a dataset may have
 
 
@@ -100,6 +101,7 @@ def _to_table(dataset: Dataset) -> pa.Table:
         "layout": layout,
         "protocol": asdict(dataset.protocol),
         "fingerprint": dataset.fingerprint,
+        "forms": {name: form if isinstance(form, str) else asdict(form) for name, form in dataset.forms.items()},
         **{name: getattr(dataset, name) for name in PLAIN},
     }
     arrays = [pa.Array.from_pandas(column) for column in columns]
@@ -125,6 +127,8 @@ def _from_table(table: pa.Table) -> Dataset:
     for name in PLAIN:
         value = metadata[name]
         fields[name] = tuple(value) if isinstance(value, list) else value
+    forms = metadata["forms"].items()
+    fields["forms"] = {name: form if isinstance(form, str) else NumberForm(**form) for name, form in forms}
     dataset = Dataset(protocol=Protocol(**metadata["protocol"]), **fields)
     dataset.__dict__["fingerprint"] = metadata["fingerprint"]
     return dataset

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.errors import DataError
+from hopular.data.numbers import Form
 from hopular.data.protocol import Protocol
 
 Task = Literal["classification", "regression"]
@@ -40,7 +41,7 @@ class Dataset:
     groups: pd.Series[Any] | None = None  # rows of one group stay together
     time: pd.Series[Any] | None = None  # float64; later rows are tested on earlier ones
     file_rows: pd.Series[Any] | None = None  # where the rows are in their file, if some of it were left out
-    date_forms: Mapping[str, str] = field(default_factory=dict)  # how the dates of a column were written as text
+    forms: Mapping[str, Form] = field(default_factory=dict)  # how the dates or numbers of a column were written as text
     missing_codes: tuple[str, ...] = ()  # that stood for missing values beside the usual ones
 
     def __post_init__(self) -> None:

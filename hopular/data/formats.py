@@ -1,29 +1,47 @@
 """Read a person's own data file into a frame: text in the dialect it turns out to be in, Parquet, Feather, ARFF, Excel.
 
-Numbers come back as numbers, booleans as booleans, text and dates as strings. Only typed formats (Parquet, Feather,
-Excel) may give dates as dates, because there a person chose so.
+Numbers come back as numbers, booleans as booleans, text and dates as strings, and so do numbers that may have separated
+thousands, which `kinds` decides on. Only typed formats (Parquet, Feather, Excel) may give dates as dates, because there
+a person chose so.
 """
 
 from __future__ import annotations
 
 import io
+from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
 
 from hopular.data.archive import COMPRESSIONS, check_workbook, read_bytes
 from hopular.data.arff import read_arff
-from hopular.data.errors import DataError
+from hopular.data.errors import DataError, nearest
+from hopular.data.numbers import UNKNOWN, Style
 from hopular.data.text import MISSING, column_names, is_header, read_text, to_utf8
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".feather", ".arff", ".xlsx")
+SHEET_ROWS = 20  # within which a sheet that is not empty has a cell
+
+
+@dataclass(frozen=True, eq=False)
+class RawTable:
+    """The rows of a data file, what is known of the way its numbers are written, and notes on what was not taken."""
+
+    frame: pd.DataFrame
+    style: Style = UNKNOWN
+    notes: tuple[str, ...] = ()
 
 
 def read_table(path: Path) -> pd.DataFrame:
+    """The rows of a data file under its column names, as `read_raw` gives them."""
+    return read_raw(path).frame
+
+
+def read_raw(path: Path, sheet: str | None = None) -> RawTable:
     """The rows of a data file, which may be compressed, under its column names; DataError if there are none to be had.
 
     A text file's first row names the columns, unless it holds nothing but numbers: then they are x0, x1, ... (years
-    and 0, 1, 2, ... can still be names, see `is_header`).
+    and 0, 1, 2, ... can still be names, see `is_header`). `sheet` is one of a workbook, by default the first.
     """
     path = Path(path)
     if path.is_file() and not is_data_file(path):
@@ -35,16 +53,20 @@ def read_table(path: Path) -> pd.DataFrame:
     if not data or data.isspace():
         raise DataError(f"{path} is empty")
     suffix = Path(name).suffix.lower()
+    if sheet is not None and suffix != ".xlsx":
+        raise DataError(f"{path} has no sheets, so sheet = {sheet!r} means nothing: leave it out")
     if suffix in (".parquet", ".feather"):
-        frame = _read_columns(path, data, suffix)
+        table = RawTable(_read_columns(path, data, suffix))
     elif suffix == ".xlsx":
-        frame = _read_excel(path, data)
+        table = _read_excel(path, data, sheet)
+    elif suffix == ".arff":
+        table = RawTable(read_arff(path, to_utf8(path, data)))
     else:
-        read = read_arff if suffix == ".arff" else read_text
-        frame = read(path, to_utf8(path, data))
-    if not len(frame):
+        frame, style, notes = read_text(path, to_utf8(path, data))
+        table = RawTable(frame, style, tuple(notes))
+    if not len(table.frame):
         raise DataError(f"{path} has column names but no rows")
-    return frame
+    return table
 
 
 def is_data_file(path: Path) -> bool:
@@ -78,20 +100,37 @@ def _read_columns(path: Path, data: bytes, suffix: str) -> pd.DataFrame:
     return frame.reset_index(drop=True)
 
 
-def _read_excel(path: Path, data: bytes) -> pd.DataFrame:
-    """The first sheet of a workbook."""
+def _read_excel(path: Path, data: bytes, sheet: str | None) -> RawTable:
+    """One sheet of a workbook, and a note if others hold something as well."""
     check_workbook(path, data)
     try:
-        cells = pd.read_excel(io.BytesIO(data), engine="openpyxl", header=None, dtype=object, na_values=list(MISSING))
+        with pd.ExcelFile(io.BytesIO(data), engine="openpyxl") as book:
+            names = [str(name) for name in book.sheet_names]
+            chosen = names[0] if sheet is None else sheet
+            if chosen not in names:
+                raise DataError(f"{path} has no sheet {sheet!r}, but {', '.join(names)}.{nearest(chosen, names)}")
+            cells = pd.read_excel(book, sheet_name=chosen, header=None, dtype=object, na_values=list(MISSING))
+            filled = [name for name in names if name == chosen or _has_cells(book, name)]
+    except DataError:
+        raise
     except ImportError:
         raise DataError(f"{path}: reading Excel files needs openpyxl: pip install 'hopular[excel]'") from None
     except Exception as error:
         raise DataError(f"{path} is damaged or not an Excel workbook ({error}): save it again, or as CSV") from None
     cells = cells.dropna(how="all").dropna(how="all", axis="columns")
     if cells.empty:
-        raise DataError(f"{path} is empty in its first sheet: move the table there")
+        others = [name for name in filled if name != chosen]
+        remedy = f"name another with sheet in the sidecar ({', '.join(others)})" if others else "move the table there"
+        raise DataError(f"{path} is empty in its {'first sheet' if sheet is None else f'sheet {sheet!r}'}: {remedy}")
     head = [["" if pd.isna(cell) else str(cell) for cell in row] for row in cells.iloc[:100].to_numpy()]
     named = is_header(head[0], head[1:])
     frame = cells.iloc[int(named) :].infer_objects().reset_index(drop=True)
     frame.columns = pd.Index(column_names(path, head[0] if named else None, frame.shape[1]))
-    return frame
+    if sheet is not None or len(filled) == 1:
+        return RawTable(frame)
+    unread = ", ".join(name for name in filled if name != chosen)
+    return RawTable(frame, notes=(f"sheet {chosen!r} read (choose with sheet in the sidecar), not: {unread}",))
+
+
+def _has_cells(book: pd.ExcelFile, sheet: str) -> bool:
+    return bool(pd.read_excel(book, sheet_name=sheet, header=None, nrows=SHEET_ROWS).notna().any(axis=None))

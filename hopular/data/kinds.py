@@ -3,7 +3,8 @@
 Every rule is a guess at what a column means, so each is simple, told in a note and overruled by `kinds`.
 
 - Text loses the whitespace around it; empty text is missing. Text is a number if all of it reads as one or is a mark
-  for missing values (MARKS), unless leading zeros show a code.
+  for missing values (MARKS), unless leading zeros show a code. It may have separated thousands, a decimal comma, and a
+  currency or unit, the same everywhere (`numbers` says how these are told). Categories keep them as they are.
 - Text is a date if NEARLY all distinct values have one form; the others are missing. Between day and month a value
   above 12 decides; if there is none, slashes are read month first, dots and dashes day first. Dates are seconds since
   1970 (in UTC if no zone is given), durations and times of day are seconds.
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast, get_args
@@ -30,11 +31,13 @@ import pandas as pd
 
 from hopular.data.dataset import Task
 from hopular.data.errors import DataError, nearest
+from hopular.data.numbers import UNKNOWN, Form, NumberForm, Style, guess_form, is_doubtful, read_number, split_unit
 
 KINDS = ("continuous", "categorical", "date", "text", "id", "drop")  # the last three are left out
 TASKS: tuple[Task, ...] = get_args(Task)
 MARKS = frozenset({"", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown"})
 NEARLY = 0.95
+MOSTLY = 0.5  # share of rows with a number, from which the values that are none are worth a note
 MAX_CODES, CODE_RANGE = 10, 20
 MIN_IDS = 10  # fewer distinct values are no evidence of an id
 MANY_CATEGORIES = 1_000  # worth a note
@@ -54,6 +57,7 @@ _FORMS = [day + clock for clock in _CLOCKS for day in _DAYS]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Note = Callable[[str], None]
+_NAMES = {".": "dots", ",": "commas"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +67,8 @@ class _Raw:
     form: Literal["numbers", "dates", "durations", "text", "category", "ordered"]
     values: Array
     names: tuple[str, ...] = ()
-    date_form: str = ""  # of dates that were text
+    written: Form | None = None  # how numbers or dates that were text are written
+    text: _Raw | None = None  # what they were, if that has more to it than the number
 
     @property
     def named(self) -> bool:
@@ -78,12 +83,15 @@ class _Raw:
 
 
 def convert(
-    frame: pd.DataFrame, kinds: Mapping[str, str] = {}, forms: dict[str, str] | None = None
+    frame: pd.DataFrame,
+    kinds: Mapping[str, str] = {},
+    forms: dict[str, Form] | None = None,
+    style: Style = UNKNOWN,
 ) -> tuple[pd.DataFrame, list[str]]:
     """The features of a raw table as float64 or category of strings, NaN where missing, and notes on what was done.
 
     `kinds` overrules the rules of this module for the columns that it names, with one of KINDS. `forms` receives the
-    form of the dates of each column that has some as text.
+    form of the dates or numbers of each column that has some as text. `style` is what is known of the file's numbers.
     """
     names = [str(name) for name in frame.columns]
     _check(names, kinds)
@@ -97,8 +105,8 @@ def convert(
             features[name] = frame[frame.columns[place]]
             continue
         said: list[str] = []
-        feature, form = _feature(name, frame.iloc[:, place], kinds.get(name), said.append)
-        if form and forms is not None:
+        feature, form = _feature(name, frame.iloc[:, place], kinds.get(name), said.append, style)
+        if form is not None and forms is not None:
             forms[name] = form
         for what in said:
             notes.setdefault(what, []).append(name)
@@ -107,27 +115,44 @@ def convert(
     return pd.DataFrame(features, index=frame.index), [f"{what}: {_listed(where)}" for what, where in notes.items()]
 
 
-def convert_target(column: pd.Series[Any], task: str | None = None) -> tuple[pd.Series[Any], Task, list[str]]:
+def convert_target(
+    column: pd.Series[Any], task: str | None = None, style: Style = UNKNOWN
+) -> tuple[pd.Series[Any], Task, list[str]]:
     """The target as category of strings or float64, its task, and notes. No value may be missing.
 
     Without a task, text and booleans are classes, dates are not. Numbers are classes if they are whole, at most
     MAX_CLASSES and two rows of each on average; integers also below MANY_CLASSES if that is less than 5 % of the rows.
+    Text that only tells rows apart is no target, and neither is text that is numbers but for some values.
     """
-    name, raw = str(column.name), _read_target(column, task)
+    said: list[str] = []
+    name, raw = str(column.name), _read_target(column, task, style, said.append)
     if missing := int(raw.missing.sum()):
         raise DataError(f"target {name!r} is missing in {missing} of {len(column)} rows: drop them")
-    notes = []
-    if task is None:
+    guessed = task is None
+    if guessed:
         task = "classification" if raw.named or _are_classes(raw) else "regression"
-        if not raw.named:
-            notes.append(f"task {task} was guessed from {len(pd.unique(raw.values))} distinct values of {name}")
+    if task == "classification":
+        said, raw = _blank_labels(column) if raw.named or raw.text else said, raw.text or raw
+        _check_classes(name, raw, style, guessed)
+    notes = [f"{what}: {name}" for what in dict.fromkeys(said) if what != _PLAIN]
+    if guessed and not raw.named:
+        notes.append(f"task {task} was guessed from {len(pd.unique(raw.values))} distinct values of {name}")
     values = _numbers(name, raw) if task == "regression" else _category(raw)
     return pd.Series(values, index=column.index, name=name), cast(Task, task), notes
 
 
-def missing_target(column: pd.Series[Any], task: str | None = None) -> Array:
+def read_numbers(column: pd.Series[Any], form: NumberForm) -> pd.Series[Any] | None:
+    """A column of text as numbers in a form that is known, or None if some of it is not in that form."""
+    raw = _read(str(column.name), column)
+    values = [np.nan if _is_mark(name) else read_number(name, form) for name in raw.names]
+    if None in values:
+        return None
+    return pd.Series(_spread(np.array(values, dtype=np.float64), raw), index=column.index, name=column.name)
+
+
+def missing_target(column: pd.Series[Any], task: str | None = None, style: Style = UNKNOWN) -> Array:
     """Where `convert_target` would find the target missing; raises if it would refuse a value that is there."""
-    raw = _read_target(column, task)
+    raw = _read_target(column, task, style)
     return np.isnan(_numbers(str(column.name), raw)) if task == "regression" else raw.missing
 
 
@@ -153,29 +178,63 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
-def _feature(name: str, column: pd.Series[Any], kind: str | None, note: Note) -> tuple[Any, str]:
-    """The values of a feature, None if it is left out, and the form of its dates if they were text."""
+def _feature(name: str, column: pd.Series[Any], kind: str | None, note: Note, style: Style) -> tuple[Any, Form | None]:
+    """The values of a feature, None if it is left out, and the form of its dates or numbers if they were text."""
     if kind in ("text", "id", "drop"):
         note(f"left out as {kind}, as asked")
-        return None, ""
+        return None, None
     raw = _read(name, column)
     if raw.missing.all():
         note("left out, no value in any row")
-        return None, ""
+        return None, None
     if kind is None:
-        raw = _parsed(raw, note)
+        raw = _parsed(raw, note, style)
+        if raw.form == "text":
+            _tell_others(raw, note, style)
         kind = _guess(name, raw, note)
+    elif kind == "continuous":
+        raw = _written(raw, note, style) or raw
     if kind == "continuous":
-        return _numbers(name, raw), raw.date_form
+        return _numbers(name, raw), raw.written
     if kind == "date":
         return _seconds(name, raw)
-    return (_category(raw) if kind == "categorical" else None), ""
+    return (_category(raw.text or raw) if kind == "categorical" else None), None
 
 
-def _read_target(column: pd.Series[Any], task: str | None) -> _Raw:
+def _read_target(column: pd.Series[Any], task: str | None, style: Style, note: Note = lambda what: None) -> _Raw:
     if task not in (None, *TASKS):
         raise DataError(f"unknown task {task!r}: it is one of {', '.join(TASKS)}.{nearest(str(task), TASKS)}")
-    return _parsed(_read(str(column.name), column), dates=task != "classification")
+    return _parsed(_read(str(column.name), column), note, style, dates=task != "classification")
+
+
+def _check_classes(name: str, raw: _Raw, style: Style, guessed: bool) -> None:
+    """Refuse text that is no class: numbers but for some values, or so many names that they only tell rows apart."""
+    if raw.form != "text":
+        return
+    if guessed and (others := _others(raw, style)):
+        raise DataError(
+            f"target {name!r} is mostly numbers, but not {_quoted(others)}: name these in missing in the sidecar to "
+            "leave their rows out, or say task = 'classification' there to take every value for a class"
+        )
+    if useless := _useless(raw):
+        what = f"{len(raw.names)} different texts in {len(raw.values)} rows"
+        raise DataError(f"target {name!r} has {what}, which look like {useless} and not like classes: choose another")
+
+
+def _blank_labels(column: pd.Series[Any]) -> list[str]:
+    """A note on labels that lose blanks around them, if some do."""
+    labels = [label for label in pd.unique(column.dropna().astype(object)) if isinstance(label, str)]
+    padded = [label for label in labels if label != label.strip() and label.strip()]
+    if not padded:
+        return []
+    merged = len({label.strip() for label in labels}) < len({label for label in labels if label.strip()})
+    says = ", and labels that differ in nothing else are one class" if merged else ""
+    return [f"blanks around labels removed, as in {_quoted(padded)}{says}"]
+
+
+def _quoted(names: Sequence[str], limit: int = 5) -> str:
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(repr(str(name)) for name in names[:limit]) + more
 
 
 # --------------------------------------------------------------------------------------------------------------- rules
@@ -300,21 +359,88 @@ def _since_1970(stamps: Any, form: str | None = None) -> Array:
     return np.asarray((read.to_numpy() - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
 
 
-def _parsed(raw: _Raw, note: Note = lambda what: None, dates: bool = True) -> _Raw:
+_PLAIN = "text read as numbers"
+
+
+def _parsed(raw: _Raw, note: Note, style: Style, dates: bool = True) -> _Raw:
     """Text as numbers or dates if it is that; everything else as it is."""
     if raw.form != "text" or not raw.names:
         return raw
     values, bad = _as_numbers(raw.names)
-    if not bad.any() and not np.isnan(values).all() and not any(map(_PADDED.match, raw.names)):
-        note("text read as numbers")
-        return _Raw("numbers", _spread(values, raw))
+    is_plain = not bad.any() and not np.isnan(values).all() and not any(map(_PADDED.match, raw.names))
+    if (not is_plain or is_doubtful(raw.names)) and (numbers := _written(raw, note, style)) is not None:
+        return numbers
+    if is_plain:
+        note(_PLAIN)
+        return _Raw("numbers", _spread(values, raw), written=NumberForm("." * any("." in n for n in raw.names)))
     sample = [raw.names[place] for place in np.flatnonzero(bad)[:100]]
     if dates and sum(_DATE.fullmatch(name) is not None for name in sample) >= max(NEARLY * len(sample), 1):
         values, bad, form = _as_dates(raw.names)
         if bad.mean() <= 1 - NEARLY:
             note(f"text read as dates ({form})" + ", unreadable values are missing" * bool(bad.any()))
-            return _Raw("dates", _spread(values, raw), date_form=form)
+            return _Raw("dates", _spread(values, raw), written=form)
     return raw
+
+
+def _written(raw: _Raw, note: Note, style: Style) -> _Raw | None:
+    """Text as numbers if all of it is numbers in one form, in whichever."""
+    if raw.form != "text":
+        return None
+    texts = [name for name in raw.names if not _is_mark(name)]
+    guess = guess_form(texts, style)
+    if guess is None:
+        return None
+    form = guess.form
+    values = [read_number(name, form) for name in raw.names]
+    present = [value for value in values if value is not None]
+    is_whole = not any(form.decimal in text for text in texts) if form.decimal else True
+    dtype: Any = np.float64
+    if is_whole and len(present) == len(values) and max(map(abs, present)) < 2**62:
+        dtype = np.int64
+    numbers = np.array([np.nan if value is None else value for value in values]).astype(dtype)
+    thousands = "," if form.decimal == "." else "."
+    has_thousands = bool(form.decimal) and any(thousands in text for text in texts)
+    if form.unit:
+        note(f"read as numbers without {form.unit!r}")
+    if has_thousands:
+        other = f" (if they are decimal signs, say decimal = {thousands!r} in the sidecar)"
+        note(f"{_NAMES[thousands]} read as separators of thousands{other if guess.in_doubt else ''}")
+    elif guess.in_doubt:
+        other = f"if they separate thousands, say decimal = {thousands!r} in the sidecar"
+        note(f"{_NAMES[form.decimal]} read as decimal signs ({other})")
+    elif form.decimal == "," and not form.unit:
+        note(_PLAIN)
+    return _Raw("numbers", _spread(numbers, raw), written=form, text=raw if form.unit or has_thousands else None)
+
+
+def _tell_others(raw: _Raw, note: Note, style: Style) -> None:
+    """A note on what keeps a column of text from being numbers."""
+    units = list(dict.fromkeys(pair[1] for name in raw.names if (pair := split_unit(name)) and pair[1]))
+    if others := _others(raw, style):
+        note(f"mostly numbers, but not {_quoted(others)} (name these in missing in the sidecar to have numbers)")
+    elif len(units) > 1 and all(_is_mark(name) or split_unit(name) for name in raw.names):
+        note(f"numbers with different units ({', '.join(units[:5])}), taken as text")
+
+
+def _others(raw: _Raw, style: Style) -> tuple[str, ...]:
+    """The names that are no numbers, the most frequent first, if most rows have one and too many to be codes."""
+    counts = np.bincount(raw.values[raw.values >= 0], minlength=len(raw.names))
+    known = [place for place, name in enumerate(raw.names) if not _is_mark(name)]
+    numbers = [place for place in known if split_unit(raw.names[place]) is not None]
+    if (
+        len(numbers) <= MAX_CLASSES
+        or len(numbers) == len(known)
+        or counts[numbers].sum() < MOSTLY * counts[known].sum()
+    ):
+        return ()
+    if guess_form([raw.names[place] for place in numbers], style) is None:
+        return ()
+    others = sorted(set(known) - set(numbers), key=lambda place: (-counts[place], place))
+    return tuple(raw.names[place] for place in others)
+
+
+def _is_mark(name: str) -> bool:
+    return name.strip("'\" ").lower() in MARKS
 
 
 def _as_numbers(names: tuple[str, ...]) -> tuple[Array, Array]:
@@ -325,7 +451,7 @@ def _as_numbers(names: tuple[str, ...]) -> tuple[Array, Array]:
 
 def _bad(values: Array, names: tuple[str, ...]) -> Array:
     bad = np.isnan(values)
-    bad[bad] = [names[place].strip("'\" ").lower() not in MARKS for place in np.flatnonzero(bad)]
+    bad[bad] = [not _is_mark(names[place]) for place in np.flatnonzero(bad)]
     return bad
 
 
@@ -360,10 +486,10 @@ def _numbers(name: str, raw: _Raw) -> Array:
     return raw.values.astype(np.float64)
 
 
-def _seconds(name: str, raw: _Raw) -> tuple[Array, str]:
+def _seconds(name: str, raw: _Raw) -> tuple[Array, str | None]:
     raw = _named(raw) if raw.form == "numbers" else raw
     if not raw.named:
-        return raw.values, ""
+        return raw.values, None
     values, bad, form = _as_dates(raw.names)
     _refuse(name, raw, bad, "date", "date")
     return _spread(values, raw), form
@@ -373,7 +499,9 @@ def _refuse(name: str, raw: _Raw, bad: Array, kind: str, noun: str) -> None:
     if bad.any():
         row = int(np.argmax(np.append(bad, False)[raw.values]))
         value = raw.names[raw.values[row]]
-        raise DataError(f"column {name!r} cannot be {kind}: {value!r} in data row {row + 1} is no {noun}")
+        others = [raw.names[place] for place in np.flatnonzero(bad) if place != raw.values[row]]
+        more = f", and neither is {_quoted(others)}" if others else ""
+        raise DataError(f"column {name!r} cannot be {kind}: {value!r} in data row {row + 1} is no {noun}{more}")
 
 
 def _named(raw: _Raw) -> _Raw:

@@ -6,8 +6,10 @@
     drop = ["bottle"]                    # columns to leave out
     split = "part"                       # a column that says train, valid, test or unused of each row
     groups = "vineyard"                  # a column: rows of one group stay together
-    time = "bottled"                     # a column: later rows are tested on earlier ones
+    time = "bottled"                     # a column: models of earlier rows are tested on later ones
     missing = ["n.a.", -999]             # further codes for missing values, in all columns
+    decimal = ","                        # or ".", where it cannot be told; the other one separates thousands
+    sheet = "2024"                       # of a workbook; otherwise the first one
     drop_missing_target = true           # false: refuse rows without a target; otherwise drop them if below half
 
     [protocol]                           # how rows are divided, see Protocol
@@ -29,6 +31,7 @@ from hopular.data.dataset import Task
 from hopular.data.errors import DataError, nearest
 from hopular.data.formats import stem
 from hopular.data.kinds import KINDS, TASKS
+from hopular.data.numbers import SIGNS
 from hopular.data.protocol import Protocol
 
 
@@ -44,6 +47,8 @@ class Sidecar:
     groups: str | None = None
     time: str | None = None
     missing: tuple[str | int | float, ...] = ()
+    decimal: str | None = None
+    sheet: str | None = None
     drop_missing_target: bool | None = None
     protocol: Protocol | None = None
 
@@ -72,10 +77,11 @@ def read_sidecar(path: Path) -> Sidecar:
 
 
 def _value(path: Path, key: str, value: Any) -> Any:
-    if key in ("target", "task", "split", "groups", "time"):
+    if key in ("target", "task", "split", "groups", "time", "decimal", "sheet"):
         if not isinstance(value, str) or not value:
             _refuse_type(path, key, value, "text in quotes")
-        return _chosen(path, key, value, TASKS) if key == "task" else value
+        valid = {"task": TASKS, "decimal": SIGNS}.get(key)
+        return _chosen(path, key, value, valid) if valid else value
     if key == "kinds":
         if not isinstance(value, dict):
             _refuse_type(path, key, value, 'a table such as { age = "continuous" }')

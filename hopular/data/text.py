@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import chain, compress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.errors import DataError
+from hopular.data.numbers import Style, is_doubtful
 
 HEAD = 64 * 1024  # bytes that the dialect is found out from
 MISSING = ("?", "\t", *(" " * n for n in range(1, 17)))  # beside what pandas takes for missing
@@ -28,10 +29,7 @@ _NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)*|[.,]\d+)([eE][+-]?\d+)?")
 _NUMBERS = re.compile(rf"{_NUMBER.pattern}([ \t]+{_NUMBER.pattern})+[ \t]*")
 _COMMA = re.compile(r"[+-]?(\d*|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?")
 _POINT = re.compile(r"[+-]?(\d*|\d{1,3}(,\d{3})+)\.\d+([eE][+-]?\d+)?")
-_GROUPED = {
-    ",": re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?"),
-    ".": re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d+)?"),
-}
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")
 _YEAR = re.compile(r"(19|20)\d\d")
 
 
@@ -44,7 +42,6 @@ class Dialect:
     escape: str | None = None
     spaced: bool = True  # blanks after a delimiter are no part of the field
     decimal: str = "."
-    thousands: str = ""  # empty where the file does not settle it
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,8 @@ class Body:
     names: list[str]
 
 
-def read_text(path: Path, data: bytes) -> pd.DataFrame:
+def read_text(path: Path, data: bytes) -> tuple[pd.DataFrame, Style, list[str]]:
+    """The rows, what is known of their numbers, and notes. Numbers that may have separated thousands stay text."""
     lines, cut = first_lines(data)
     try:
         dialect = _dialect(lines)
@@ -73,10 +71,16 @@ def read_text(path: Path, data: bytes) -> pd.DataFrame:
     named = is_header(first, rows)
     if not named:
         rows, above = [first, *rows], 0
-    dialect = _with_numbers(dialect, rows)
+    dialect = _with_decimal(dialect, rows)
     names = column_names(path, first if named else None, len(first))
     body = Body(path, data, len("".join(lines[:above]).encode()), above, names)
-    return _ungrouped(parse(body, dialect), dialect, rows)
+    frame = parse(body, dialect)
+    doubtful, is_clear = _doubtful(frame, rows, dialect.decimal)
+    if doubtful:
+        frame[doubtful] = _read_csv(body, dialect, None, doubtful)
+    indented = _indented(lines[above:], names, dialect) if dialect.spaced else []
+    notes = [f"blanks before some values removed: {', '.join(indented)}"] if indented else []
+    return frame, Style(dialect.delimiter, dialect.decimal if is_clear else ""), notes
 
 
 def to_utf8(path: Path, data: bytes) -> bytes:
@@ -235,62 +239,60 @@ def column_names(path: Path, header: list[str] | None, width: int = 0) -> list[s
     return names
 
 
-def _with_numbers(dialect: Dialect, rows: list[list[str]]) -> Dialect:
-    """The dialect with its decimal sign, which most numbers with a fraction agree on, and its thousands separator.
-
-    1,234 alone is a fraction after ';', thousands after ',' or where other numbers have a decimal point, else text.
-    """
+def _with_decimal(dialect: Dialect, rows: list[list[str]]) -> Dialect:
+    """The dialect with its decimal sign, which most numbers agree on that can have no other."""
     fields = [field for row in rows for field in row]
     with_comma = [field for field in fields if "," in field]
-    if not with_comma:
+    commas = sum(bool(_COMMA.fullmatch(f) and not _GROUPED.fullmatch(f)) for f in with_comma)
+    if not commas:
         return dialect
-    continental = dialect.delimiter == ";"
-    commas = sum(bool(_COMMA.fullmatch(f) and (continental or not _GROUPED[","].fullmatch(f))) for f in with_comma)
-    points = sum(bool(_POINT.fullmatch(f) and not (continental and _GROUPED["."].fullmatch(f))) for f in fields)
-    if commas > points:
-        return replace(dialect, decimal=",", thousands="." if continental else "")
-    return replace(dialect, thousands="," if points or dialect.delimiter == "," else "")
+    points = sum(bool(_POINT.fullmatch(f) and not _GROUPED.fullmatch(f)) for f in fields)
+    return replace(dialect, decimal="," if commas > points else ".")
 
 
-def _ungrouped(frame: pd.DataFrame, dialect: Dialect, rows: list[list[str]]) -> pd.DataFrame:
-    """The frame with columns of numbers like 1,234.5 as numbers, which pandas leaves as text."""
-    mark, point = dialect.thousands, dialect.decimal
-    if not mark:
-        return frame
-    number = rf"[+-]?\d{{1,3}}({re.escape(mark)}\d{{3}})*({re.escape(point)}\d+)?"
-    places = {i for row in rows for i, field in enumerate(row) if mark in field and _GROUPED[mark].fullmatch(field)}
-    for name in (frame.columns[i] for i in sorted(places)):
-        values = frame[name].dropna().astype(str)
-        if values.str.fullmatch(number).all():
-            plain = values.str.replace(mark, "", regex=False).str.replace(point, ".", regex=False)
-            frame[name] = pd.to_numeric(plain).reindex(frame.index)
-    return frame
+def _doubtful(frame: pd.DataFrame, rows: list[list[str]], decimal: str) -> tuple[list[str], bool]:
+    """Columns of numbers whose decimal signs may separate thousands in truth, and whether others have clear ones."""
+    doubtful, is_clear = [], False
+    for place, (name, dtype) in enumerate(frame.dtypes.items()):
+        if dtype != np.float64:
+            continue
+        signed = (row[place] for row in rows if place < len(row) and decimal in row[place])
+        first = next(signed, None)
+        if first is not None and not is_doubtful(chain([first], signed), decimal):
+            is_clear = True
+            continue
+        values = np.abs(frame[name].to_numpy())
+        fractions = values[(values != np.floor(values)) & ~np.isnan(values)]
+        if len(fractions) and not _may_be_thousands(fractions):
+            is_clear = True
+        elif first is not None or len(fractions):
+            doubtful.append(str(name))
+    return doubtful, is_clear
+
+
+def _may_be_thousands(fractions: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+    """Whether all numbers have three digits behind the decimal sign at most, and one to three before it."""
+    times = 1000 * fractions
+    return bool(fractions.min() >= 1 and fractions.max() < 1000 and (np.abs(times - np.round(times)) < 1e-6).all())
+
+
+def _indented(lines: list[str], names: list[str], dialect: Dialect) -> list[str]:
+    """Columns of text in which some values start with a blank and others do not, as far as the sample shows."""
+    rows = [row for row in _rows(lines, replace(dialect, spaced=False)) if len(row) == len(names)]
+    found = []
+    for name, column in zip(names, zip(*rows, strict=True), strict=False):
+        texts = [field for field in column if field.strip() and not _NUMBER.fullmatch(field.strip())]
+        if 0 < sum(field[0] == " " for field in texts) < len(texts):
+            found.append(name)
+    return found
 
 
 def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None) -> pd.DataFrame:
     """The rows by pandas. `declared` says of each column whether it is text, where the file itself says so."""
-    stream = io.BytesIO(body.data)
-    stream.seek(body.start)
-    missing: Any = list(MISSING) if _has_blank_fields(body.data, dialect.delimiter) else ["?"]  # each one costs time
-    if declared is not None:
-        missing = {name: ["?", ""] if text else ["?", "", "NaN", "nan"] for name, text in declared.items()}
     if next((found for _, found in _records(body, dialect) if found), 0) > len(body.names):
         _refuse_ragged(body, dialect)  # pandas would take the surplus for row names
     try:
-        frame = pd.read_csv(
-            stream,
-            sep=dialect.delimiter,
-            header=None,
-            names=body.names,
-            quotechar=dialect.quote,
-            escapechar=dialect.escape if b"\\" in body.data else None,  # costs time
-            decimal=dialect.decimal,
-            skipinitialspace=dialect.spaced,  # costs time
-            na_values=missing,
-            keep_default_na=declared is None,
-            dtype={name: str for name, text in (declared or {}).items() if text},
-            low_memory=False,  # else a column's type may change half way down
-        )
+        frame = _read_csv(body, dialect, declared)
     except pd.errors.ParserError as error:
         if "EOF inside string" in str(error):
             *_, (line, _found) = _records(body, dialect)
@@ -300,6 +302,33 @@ def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None)
     if len(body.names) > 1 and _may_be_short(body, dialect, frame.iloc[:, -1].isna().to_numpy()):
         _refuse_ragged(body, dialect)
     return frame
+
+
+def _read_csv(
+    body: Body, dialect: Dialect, declared: dict[str, bool] | None, as_text: list[str] | None = None
+) -> pd.DataFrame:
+    """All columns, or those of `as_text` as they are written."""
+    stream = io.BytesIO(body.data)
+    stream.seek(body.start)
+    missing: Any = list(MISSING) if _has_blank_fields(body.data, dialect.delimiter) else ["?"]  # each one costs time
+    if declared is not None:
+        missing = {name: ["?", ""] if text else ["?", "", "NaN", "nan"] for name, text in declared.items()}
+    texts = as_text or [name for name, text in (declared or {}).items() if text]
+    return pd.read_csv(
+        stream,
+        sep=dialect.delimiter,
+        header=None,
+        names=body.names,
+        usecols=as_text,
+        quotechar=dialect.quote,
+        escapechar=dialect.escape if b"\\" in body.data else None,  # costs time
+        decimal=dialect.decimal,
+        skipinitialspace=dialect.spaced,  # costs time
+        na_values=missing,
+        keep_default_na=declared is None,
+        dtype=dict.fromkeys(texts, str),
+        low_memory=False,  # else a column's type may change half way down
+    )
 
 
 def _has_blank_fields(data: bytes, delimiter: str) -> bool:

@@ -48,7 +48,7 @@ def test_a_damaged_model_or_one_of_another_version_is_refused(model: Path) -> No
     note = model / "hopular-model.json"
     values = json.loads(note.read_text())
     note.write_text(json.dumps({**values, "format": 99}))
-    with pytest.raises(ValueError, match="has format 99, and this version of hopular reads 1: fit it again"):
+    with pytest.raises(ValueError, match="has format 99, and this version of hopular reads up to 2: fit it again"):
         load_fitted(model)
     note.write_text(json.dumps({**values, "schema": {}}))
     with pytest.raises(ValueError, match=r"is damaged \('columns'\): fit it again"):

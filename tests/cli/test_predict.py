@@ -20,7 +20,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     y = pd.Series(pd.Categorical(["oak" if n % 10 > 4 else "elm" for n in range(60)]), name="tree")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
-        dataset = Dataset("trees", X, y, "classification", source="", date_forms={"planted": "%d.%m.%Y"})
+        dataset = Dataset("trees", X, y, "classification", source="", forms={"planted": "%d.%m.%Y"})
         fitted = fit_table(dataset, 120, methods=["pls"])
         return fitted.save(tmp_path_factory.mktemp("models") / "model")
 

@@ -41,8 +41,8 @@ def wine(tmp_path: Path, cache: Path) -> Path:
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were read rather than taken from the cache."""
     read: list[Path] = []
-    real = file.read_table
-    monkeypatch.setattr(file, "read_table", lambda path: (read.append(path), real(path))[1])
+    real = file.read_raw
+    monkeypatch.setattr(file, "read_raw", lambda path, sheet: (read.append(path), real(path, sheet))[1])
     return read
 
 

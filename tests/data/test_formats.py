@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from hopular.data.errors import DataError
-from hopular.data.formats import is_data_file, read_table, stem
+from hopular.data.formats import is_data_file, read_raw, read_table, stem
+from hopular.data.kinds import convert
 from hopular.data.text import HEAD
 
 FRAME = pd.DataFrame({"n": [1, 2, 3], "x": [0.5, np.nan, 2.5], "s": ["a", "b, c", None], "b": [True, False, True]})
@@ -186,21 +187,46 @@ NUMBERS = {
     "quoted thousands": ('a,b\n"1,234",x\n999,y\n', [1234, 999]),
     "thousands and decimals": ('a,b\n"1,234.5",x\n"1,234,567",y\n', [1234.5, 1234567]),
     "thousands after tabs": ("a\tb\n1,234.5\tx\n2,000\ty\n", [1234.5, 2000]),
-    "ambiguous after tabs": ("a\tb\n1,234\tx\n2,345\ty\n", ["1,234", "2,345"]),
+    "ambiguous after tabs": ("a\tb\n1,234\tx\n2,345\ty\n", [1234, 2345]),
+    "dots that are thousands": ("a,b\n968,x\n2.629,y\n4.768,z\n", [968, 2629, 4768]),
+    "the same in another scale": ("a,b\n7,x\n350,y\n80.768,z\n2.100,w\n", [7, 350, 80768, 2100]),
+    "the same beside decimal points": ("a,b\n968,0.5\n2.629,0.25\n", [968, 2629]),
+    "dots after ;": ("a;b\n2.629;x\n4.768;y\n", [2629, 4768]),
+    "dots after ; beside decimal points": ("a;b\n2.629;0.5\n4.768;0.25\n", [2.629, 4.768]),
+    "commas that are thousands after ;": ("a;b\n968;x\n1,234;y\n", [968, 1234]),
+    "fractions of three digits": ("a,b\n1.234,x\n2.345,y\n", [1.234, 2.345]),
+    "fractions beside larger plain numbers": ("a,b\n1.234,x\n2001,y\n", [1.234, 2001]),
+    "fractions below one": ("a,b\n0.234,x\n968,y\n2.345,z\n", [0.234, 968, 2.345]),
+    "fractions beside a code for missing": ("a,b\n1.234,x\n999,y\n2.345,z\n", [1.234, 999, 2.345]),
+    "thousands of thousands": ("a,b\n1.234.567,x\n2.345,y\n", [1234567, 2345]),
+    "negative thousands": ("a,b\n-968,x\n-2.629,y\n", [-968, -2629]),
     "not only numbers": ('a,b\n"1,234",x\nmany,y\n', ["1,234", "many"]),
     "lists of numbers": ('a,b\n"1,2,3",0.5\n"1,234",0.5\n', ["1,2,3", "1,234"]),
     "points within text": ("a;b\n192.168.100.200;1,5\n10.0.0.1;2,5\n", ["192.168.100.200", "10.0.0.1"]),
-    "large": ("a,b\n12345678901234567890123,x\n1,y\n", [12345678901234567890123, 1]),
+    "large": ("a,b\n12345678901234567890123,x\n1,y\n", [float(12345678901234567890123), 1]),
 }
 
 
 @pytest.mark.parametrize(("text", "values"), NUMBERS.values(), ids=NUMBERS.keys())
 def test_decimal_signs_and_thousands(tmp_path, text, values):
-    assert columns(read(tmp_path, text))["a"] == values
+    assert numbers(tmp_path, text) == values
+
+
+def numbers(tmp_path, text):
+    """The first column as its numbers, or as the text it is."""
+    table = read_raw(write(tmp_path, text))
+    converted, _ = convert(table.frame[["a"]], style=table.style)
+    column = converted["a"] if converted["a"].dtype == np.float64 else converted["a"].astype("str")
+    return [None if pd.isna(value) else value for value in column]
 
 
 def test_missing_values_between_thousands(tmp_path):
-    assert columns(read(tmp_path, 'a,b\n"1,234",x\n,y\n?,z\n"5,000",w\n'))["a"] == [1234, None, None, 5000]
+    assert numbers(tmp_path, 'a,b\n"1,234",x\n,y\n?,z\n"5,000",w\n') == [1234, None, None, 5000]
+
+
+def test_thousands_may_come_far_below_the_sample(tmp_path):
+    assert numbers(tmp_path, "a,b\n" + "968,x\n" * HEAD + "2.629,y\n")[-1] == 2629
+    assert numbers(tmp_path, "a,b\n" + "968,x\n2.629,y\n" * HEAD + "12.5,z\n")[-3:] == [968, 2.629, 12.5]
 
 
 def test_types_and_missing_codes(tmp_path):

@@ -18,6 +18,8 @@ split = "part"
 groups = "g"
 time = "t"
 missing = ["n.a.", -999, 0.5]
+decimal = ","
+sheet = "2024"
 drop_missing_target = true
 
 [kinds]
@@ -54,6 +56,8 @@ def test_every_key_is_read(write):
         groups="g",
         time="t",
         missing=("n.a.", -999, 0.5),
+        decimal=",",
+        sheet="2024",
         drop_missing_target=True,
         protocol=Protocol("holdout", 3, 0.3, 0.1, 7, "grouped"),
     )
@@ -87,7 +91,7 @@ def test_a_sidecar_is_beside_its_file(name):
     assert sidecar_of(Path("some") / name) == Path("some/wine.toml")
 
 
-KEYS = "target, task, kinds, drop, split, groups, time, missing, drop_missing_target, protocol"
+KEYS = "target, task, kinds, drop, split, groups, time, missing, decimal, sheet, drop_missing_target, protocol"
 
 
 @pytest.mark.parametrize(
@@ -102,6 +106,8 @@ KEYS = "target, task, kinds, drop, split, groups, time, missing, drop_missing_ta
         ),
         ("target = 3", "target must be text in quotes, not 3"),
         ('target = ""', "target must be text in quotes, not ''"),
+        ('decimal = ";"', "unknown value ';' of decimal: it is one of ., ,."),
+        ("sheet = 2", "sheet must be text in quotes, not 2"),
         ('time = ["t"]', "time must be text in quotes, not ['t']"),
         (
             'task = "clasification"',

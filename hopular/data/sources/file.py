@@ -16,13 +16,14 @@ from hopular.data.cache import cache_key, cached
 from hopular.data.dataset import Dataset
 from hopular.data.download import fetch
 from hopular.data.errors import DataError, nearest
-from hopular.data.formats import SUFFIXES, is_data_file, read_table, stem
-from hopular.data.kinds import Array, convert, convert_target, missing_target
+from hopular.data.formats import SUFFIXES, RawTable, is_data_file, read_raw, stem
+from hopular.data.kinds import Array, convert, convert_target, missing_target, read_numbers
+from hopular.data.numbers import SIGNS, Form, NumberForm, Style, is_doubtful
 from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 from hopular.redaction import without_secrets
 
-VERSION = 2  # of the way from a file to a dataset; another one leaves older cache entries unused
+VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused
 PARTS = {
     "train": ("train", "training", "learn"),
     "valid": ("valid", "validation", "val", "dev"),
@@ -35,12 +36,11 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
     """The dataset in a file. `target` goes before that of the sidecar, `sidecar` before the one beside the file.
 
     A file at an address is downloaded once and kept: delete it in the cache folder to get it anew. The columns that
-    give split, groups and time are no features unless the sidecar gives their kind.
+    give split and groups are no features unless the sidecar gives their kind.
     """
     path, name, source = _locate(reference)
     if sidecar is None:
-        beside = sidecar_of(path)
-        sidecar = read_sidecar(beside) if beside.is_file() else Sidecar()
+        sidecar = _sidecar_beside(path)
     told = replace(sidecar, target=target or sidecar.target)
     try:
         with path.open("rb") as file:
@@ -52,6 +52,26 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
     if (dataset.name, dataset.source) == (name, source):
         return dataset
     return replace(dataset, name=name, source=source)  # the same content was read under another name
+
+
+def read_rows(path: Path) -> RawTable:
+    """The rows of a file as they are, with what its sidecar says of its sheet and its decimal sign."""
+    sidecar = _sidecar_beside(path)
+    table = read_raw(path, sidecar.sheet)
+    if sidecar.decimal is None:
+        return table
+    settled: dict[str, Any] = {}
+    for name, column in table.frame.select_dtypes(["object", "str"]).items():
+        texts = [value for value in column.unique() if isinstance(value, str)]
+        if any(is_doubtful(texts, sign) for sign in SIGNS):
+            numbers = read_numbers(column, NumberForm(sidecar.decimal))
+            settled[str(name)] = column if numbers is None else numbers
+    return replace(table, frame=table.frame.assign(**settled))
+
+
+def _sidecar_beside(path: Path) -> Sidecar:
+    beside = sidecar_of(path)
+    return read_sidecar(beside) if beside.is_file() else Sidecar()
 
 
 def _locate(reference: str | Path) -> tuple[Path, str, str]:
@@ -81,16 +101,18 @@ def _locate(reference: str | Path) -> tuple[Path, str, str]:
 
 def _build(path: Path, name: str, source: str, sidecar: Sidecar) -> Dataset:
     try:
-        raw = read_table(path)
-        target = _checked_target(raw, sidecar)
-        raw, coded = _without_codes(raw, sidecar.missing)
-        kept, unlabelled = _labelled(raw[target], sidecar)
-        aside = {target, *sidecar.drop, *({sidecar.split, sidecar.groups, sidecar.time} - set(sidecar.kinds))}
+        table = read_raw(path, sidecar.sheet)
+        style = replace(table.style, told=sidecar.decimal or "")
+        target = _checked_target(table.frame, sidecar)
+        raw, coded = _without_codes(table.frame, sidecar.missing)
+        kept, unlabelled = _labelled(raw[target], sidecar, style)
+        aside = {target, *sidecar.drop, *({sidecar.split, sidecar.groups} - set(sidecar.kinds))}
         features = raw[[column for column in raw.columns if column not in aside]]
-        forms: dict[str, str] = {}
-        X, converted = convert(features, {c: kind for c, kind in sidecar.kinds.items() if c not in aside}, forms)
-        y, task, guessed = convert_target(raw.loc[kept, target], sidecar.task)
-        extras = {key: _rows(value, kept) for key, value in _extras(raw, kept, sidecar).items()}
+        forms: dict[str, Form] = {}
+        kinds = {column: kind for column, kind in sidecar.kinds.items() if column not in aside}
+        X, converted = convert(features, kinds, forms, style)
+        y, task, guessed = convert_target(raw.loc[kept, target], sidecar.task, style)
+        extras = {key: _rows(value, kept) for key, value in _extras(raw, kept, sidecar, style).items()}
     except DataError as error:
         raise DataError(str(error) if str(path) in str(error) else f"{source}: {error}") from error
     protocol = sidecar.protocol or Protocol(scheme="fixed" if sidecar.split else "kfold")
@@ -102,12 +124,27 @@ def _build(path: Path, name: str, source: str, sidecar: Sidecar) -> Dataset:
         _rows(y),
         task,
         source,
-        notes=(*coded, *unlabelled, *converted, *guessed),
+        notes=(*coded, *unlabelled, *table.notes, *converted, *guessed),
         protocol=protocol,
-        date_forms=forms,
+        forms={**_decimal_forms(table, X), **forms},
         missing_codes=tuple(map(str, sidecar.missing)),
         **extras,
     )
+
+
+def _decimal_forms(table: RawTable, X: pd.DataFrame) -> dict[str, NumberForm]:
+    """The form of the columns that a text file has fractions in, which could be told at once."""
+    form, forms = NumberForm(table.style.decimal), {}
+    for name, dtype in table.frame.dtypes.items() if form.decimal else ():
+        if dtype == np.float64 and name in X:
+            values = table.frame[name].to_numpy()
+            if any(_has_fraction(part) for part in (values[:100], values)):  # the first rows mostly tell
+                forms[str(name)] = form
+    return forms
+
+
+def _has_fraction(values: Array) -> bool:
+    return bool(((values != np.floor(values)) & ~np.isnan(values)).any())
 
 
 def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
@@ -148,9 +185,9 @@ def _without_codes(raw: pd.DataFrame, codes: tuple[str | int | float, ...]) -> t
     return pd.DataFrame(columns), [f"{count} values are missing by the codes {', '.join(map(str, codes))}"]
 
 
-def _labelled(column: pd.Series[Any], sidecar: Sidecar) -> tuple[Array, list[str]]:
+def _labelled(column: pd.Series[Any], sidecar: Sidecar, style: Style) -> tuple[Array, list[str]]:
     """Where the target is known, and a note. By default the other rows are dropped if they are fewer than half."""
-    missing = missing_target(column, sidecar.task)
+    missing = missing_target(column, sidecar.task, style)
     count, rows, may_drop = int(missing.sum()), len(column), sidecar.drop_missing_target
     said = f"target {column.name!r} is missing in {count} of {rows} rows"
     if count == rows:
@@ -170,23 +207,23 @@ def _rows(value: Any, kept: Array | None = None) -> Any:
     return value.reset_index(drop=True)
 
 
-def _extras(raw: pd.DataFrame, kept: Array, sidecar: Sidecar) -> dict[str, Any]:
+def _extras(raw: pd.DataFrame, kept: Array, sidecar: Sidecar, style: Style) -> dict[str, Any]:
     """Parts, groups and time of all rows; rows that are not kept need no part."""
     extras: dict[str, Any] = {}
     if sidecar.split:
         extras["parts"] = _parts(raw[sidecar.split], kept).to_frame()
     if sidecar.groups:
-        extras["groups"] = _converted(raw, sidecar.groups, "categorical")
+        extras["groups"] = _converted(raw, sidecar.groups, "categorical", style)
     if sidecar.time:
         try:
-            extras["time"] = _converted(raw, sidecar.time, "continuous")
+            extras["time"] = _converted(raw, sidecar.time, "continuous", style)
         except DataError:  # not a number, so it must be a date
-            extras["time"] = _converted(raw, sidecar.time, "date")
+            extras["time"] = _converted(raw, sidecar.time, "date", style)
     return extras
 
 
-def _converted(raw: pd.DataFrame, column: str, kind: str) -> pd.Series[Any]:
-    converted, _ = convert(raw[[column]], {column: kind})
+def _converted(raw: pd.DataFrame, column: str, kind: str, style: Style) -> pd.Series[Any]:
+    converted, _ = convert(raw[[column]], {column: kind}, style=style)
     if column not in converted:
         raise DataError(f"column {column!r} has no value in any row")
     return converted[column]

@@ -14,8 +14,9 @@ from hopular.data.dataset import Dataset
 from hopular.data.download import UnreachableError
 from hopular.data.errors import DataError
 from hopular.data.kinds import convert, convert_target
+from hopular.data.numbers import Form
 
-VERSION = "1"  # of what this module makes of an answer
+VERSION = "2"  # of what this module makes of an answer
 RETRIES, DELAY = 3, 1.0  # of the download, and seconds between them
 PATTERN = re.compile(r"openml:(\d+)", re.IGNORECASE)
 
@@ -34,7 +35,7 @@ def _build(number: int) -> Dataset:
     if content.target is None or isinstance(content.target, pd.DataFrame):
         found = "none" if content.target is None else f"{content.target.shape[1]}"
         raise DataError(f"openml:{number} has {found} default targets: save it as a file and name the target yourself")
-    forms: dict[str, str] = {}
+    forms: dict[str, Form] = {}
     X, notes = convert(content.data, forms=forms)
     known = content.target.notna()
     y, task, target_notes = convert_target(content.target[known].reset_index(drop=True), None)
@@ -44,7 +45,7 @@ def _build(number: int) -> Dataset:
     details = content.details
     name = f"openml:{number}"
     source = f"OpenML {number}, {details['name']} version {details['version']}"
-    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes), date_forms=forms)
+    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes), forms=forms)
 
 
 def _fetch(number: int) -> Any:
