@@ -182,13 +182,15 @@ def _range(dataset: Dataset) -> str:
 
 
 def _show(fitted: Fitted, folder: Path, seconds: float) -> None:
+    from hopular.report.words import plural
+
     findings = fitted.results.datasets[0].findings
-    marks = {"serious": "fail", "warning": "warn"}
-    shown = [finding for finding in findings if finding[0] in marks]
+    marks = {"serious": "fail", "warning": "warn", "note": "note"}
+    shown = [finding for finding in findings if finding[0] != "note" or finding[1] == "sorted-rows"]
     for severity, _, sentence in shown[:FINDINGS]:
         show_mark(marks[severity], severity, sentence)
     if len(shown) > FINDINGS:
-        show_mark("fact", "", f"{len(shown) - FINDINGS} more warnings are in the report")
+        show_mark("fact", "", f"{plural(len(shown) - FINDINGS, 'more finding')} in the report")
     say("")
     _show_board(fitted.leaderboard)
     say("")

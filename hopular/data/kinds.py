@@ -417,7 +417,8 @@ def _tell_others(raw: _Raw, note: Note, style: Style) -> None:
     """A note on what keeps a column of text from being numbers."""
     units = list(dict.fromkeys(pair[1] for name in raw.names if (pair := split_unit(name)) and pair[1]))
     if others := _others(raw, style):
-        note(f"mostly numbers, but not {_quoted(others)} (name these in missing in the sidecar to have numbers)")
+        remedy = "if these stand for missing values, name them in missing in the sidecar"
+        note(f"mostly numbers, but not {_quoted(others)} ({remedy})")
     elif len(units) > 1 and all(_is_mark(name) or split_unit(name) for name in raw.names):
         note(f"numbers with different units ({', '.join(units[:5])}), taken as text")
 

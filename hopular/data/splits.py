@@ -75,7 +75,7 @@ class Split:
 def make_splits(dataset: Dataset, protocol: Protocol | None = None) -> list[Split]:
     """Divide the rows of `dataset` as `protocol` says, by default its own; the module says by which rules."""
     protocol = protocol or dataset.protocol
-    table = _table(dataset, _order(dataset, protocol))
+    table = _table(dataset, order_of(dataset, protocol))
     if protocol.scheme == "fixed":
         return _fixed(dataset, protocol, table)
     rows = np.arange(len(dataset), dtype=np.int64)
@@ -123,7 +123,7 @@ class _Table:
     time: npt.NDArray[np.float64] | None
 
 
-def _order(dataset: Dataset, protocol: Protocol) -> Order:
+def order_of(dataset: Dataset, protocol: Protocol) -> Order:
     """The order asked for, or else the one that fits the dataset."""
     possible: dict[Order, bool] = {
         "time": dataset.time is not None,

@@ -11,6 +11,7 @@ import pytest
 from hopular.automl.schema import Schema, learn_schema, read_features
 from hopular.data import DataError, load
 from hopular.data.formats import read_table
+from hopular.data.sources.file import read_rows
 from tests.automl.conftest import flowers
 
 
@@ -98,3 +99,60 @@ def test_codes_of_missing_values_are_known_again(tmp_path: Path) -> None:
     assert schema.missing == ("-999", "n.a.")
     features, _ = read_features(schema, pd.DataFrame({"a": [-999.0, 3.0]}))
     assert features["a"].isna().tolist() == [True, False]
+
+
+def german(value: int) -> str:
+    return f"{value:,}".replace(",", ".")
+
+
+def amounts(folder: Path) -> Path:
+    """A table with thousands, units and plain fractions, whose meaning a single new row does not show."""
+    rows = [f"{german(300 + 53 * n * n)};{german(1000 * n)} €;{1 + n / 8:.3f} kg;{n % 7 / 4};{n}" for n in range(1, 41)]
+    (folder / "own.csv").write_text("\n".join(["people;income;weight;share;y", *rows]), encoding="utf-8")
+    return folder / "own.csv"
+
+
+def test_numbers_mean_the_same_as_in_training(tmp_path: Path) -> None:
+    dataset = load(str(amounts(tmp_path)), target="y")
+    assert dataset.X.iloc[9].to_dict() == {"people": 5600, "income": 10_000, "weight": 2.25, "share": 0.75}
+    schema = learn_schema(dataset)
+    assert Schema.from_json(schema.to_json()) == schema
+    same, notes = read_features(schema, read_table(tmp_path / "own.csv"))
+    pd.testing.assert_frame_equal(same, dataset.X)
+    assert notes == []
+    for delimiter in ",;\t":  # by themselves these would be fractions, or thousands, as the file may be
+        (tmp_path / "new.csv").write_text(
+            "people;income;weight;share\n4.768;2.345 €;1.125;1.125".replace(";", delimiter)
+        )
+        row = read_features(schema, read_table(tmp_path / "new.csv"))[0].iloc[0].to_dict()
+        assert row == {"people": 4768, "income": 2345, "weight": 1.125, "share": 1.125}
+
+
+def test_numbers_in_another_form_than_in_training_are_read_by_themselves(tmp_path: Path) -> None:
+    schema = learn_schema(load(str(amounts(tmp_path)), target="y"))
+    new = pd.DataFrame({"people": [4768.0], "income": ["$12.50"], "weight": ["2,5 kg"], "share": ["0,5"]})
+    with pytest.raises(DataError, match=r"column 'income' is in '\$', and was in '€' when the model was trained"):
+        read_features(schema, new)
+    features, notes = read_features(schema, new.assign(income="12.50"))
+    assert features.iloc[0].to_dict() == {"people": 4768, "income": 12.5, "weight": 2.5, "share": 0.5}
+    assert "read as numbers without 'kg': weight" in notes
+
+
+def test_what_training_cannot_tell_is_said_and_settled_by_a_sidecar(tmp_path: Path) -> None:
+    pd.DataFrame({"people": range(2000, 2040), "y": [0.5, 1.5] * 20}).to_parquet(tmp_path / "own.parquet")
+    schema = learn_schema(load(str(tmp_path / "own.parquet"), target="y"))
+    (tmp_path / "new.csv").write_text("people\n2.001\n2.002\n")
+    features, notes = read_features(schema, read_rows(tmp_path / "new.csv").frame)
+    assert features["people"].tolist() == [2.001, 2.002]
+    says = "dots read as decimal signs (if they separate thousands, say decimal = ',' in the sidecar): people"
+    assert notes == [says]
+    (tmp_path / "new.toml").write_text("decimal = ','")
+    features, notes = read_features(schema, read_rows(tmp_path / "new.csv").frame)
+    assert features["people"].tolist() == [2001, 2002]
+    assert notes == []
+
+
+def test_a_model_of_an_earlier_version_is_read() -> None:
+    values = learn_schema(flowers()).to_json()
+    values["columns"] = tuple({**column, "form": ""} for column in values["columns"])
+    assert [column.form for column in Schema.from_json(values).columns] == ["", "", ""]

@@ -42,6 +42,19 @@ def test_a_model_with_leaderboard_report_and_command(hopular: Hopular, file: Pat
     assert (folder / "hopular-model.json").is_file()
 
 
+def test_rows_in_the_order_of_time_and_guesses_at_numbers_are_said(hopular: Hopular, tmp_path: Path) -> None:
+    rows = [f"{100 + number},{900 + 10 * number:,} kg".replace(",", ".").replace(".", ",", 1) for number in range(80)]
+    (tmp_path / "daily.csv").write_text("\n".join(["day,sold", *rows]))
+    words = ("fit", str(tmp_path / "daily.csv"), "-t", "sold", "-m", "2", "--methods", "mean,pls", "-o")
+    outcome = hopular(*words, str(tmp_path / "model"))
+    assert outcome.code == 0, outcome.err
+    assert "target        sold (numbers from 900 to 1690)" in outcome.out
+    assert "note          read as numbers without 'kg': sold" in outcome.out
+    assert "note          dots read as separators of thousands: sold" in outcome.out
+    assert "note  note          The target of a row is much like that of the row before" in outcome.out
+    assert "If the order is that of time, test on later rows" in outcome.out
+
+
 def test_json_for_scripts_and_nothing_else(hopular: Hopular, file: Path, tmp_path: Path) -> None:
     words = ("fit", str(file), "-t", "tree", "-m", "2", "--methods", "majority", "-o", str(tmp_path / "m"), "--json")
     outcome = hopular(*words)

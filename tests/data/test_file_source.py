@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hopular.data.audit import audit
 from hopular.data.errors import DataError
 from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar
@@ -366,3 +367,39 @@ def test_errors_are_not_cached(wine, builds):
     for _ in range(2):
         message(wine, "lable")
     assert len(builds) == 2
+
+
+# ---------------------------------------------------------------------------------------------------------------- time
+
+
+@pytest.fixture
+def daily(tmp_path: Path, cache: Path) -> Path:
+    """Sales of each day, which go up and down slowly."""
+    days = [datetime.date(2020, 1, 1) + datetime.timedelta(i) for i in range(120)]
+    level = np.cumsum(np.random.default_rng(0).normal(size=120))
+    path = tmp_path / "daily.csv"
+    pd.DataFrame({"day": days, "level": level, "sales": level + 0.1 * np.sin(np.arange(120))}).to_csv(path, index=False)
+    return path
+
+
+def test_time_stays_a_feature_and_the_audit_has_nothing_against_it(daily):
+    findings = {finding.check: finding for finding in audit(file.load(daily, "sales"))}
+    assert "parts drawn at random" in findings["sorted-rows"].sentence
+    dataset = file.load(daily, "sales", Sidecar(time="day"))
+    assert list(dataset.X) == ["day", "level"]
+    assert list(dataset.X["day"]) == list(dataset.time)
+    findings = {finding.check: finding for finding in audit(dataset)}
+    assert "sorted-rows" not in findings
+    assert "id-like-columns" not in findings
+    assert "day" not in findings["feature-shift"].columns if "feature-shift" in findings else True
+    train, test = (dataset.time[rows] for rows in (make_splits(dataset)[-1].train, make_splits(dataset)[-1].test))
+    assert train.max() < test.min()
+
+
+def test_random_parts_of_rows_in_time_are_still_complained_about(daily):
+    dataset = file.load(daily, "sales", Sidecar(time="day", protocol=Protocol(order="plain")))
+    assert "sorted-rows" in {finding.check for finding in audit(dataset)}
+
+
+def test_time_is_left_out_if_asked(daily):
+    assert list(file.load(daily, "sales", Sidecar(time="day", kinds={"day": "drop"})).X) == ["level"]

@@ -167,7 +167,8 @@ def test_a_column_of_mostly_numbers_lists_what_is_none(tmp_path, cache):
     prices = [f"{1.5 * place}" for place in range(ROWS)]
     prices[3], prices[7], prices[8] = "tbd", "sold", "sold"
     path = save(tmp_path, {"x": measured(), "price": prices, "y": ["a", "b"] * 30})
-    said = "mostly numbers, but not 'sold', 'tbd' (name these in missing in the sidecar to have numbers): price"
+    remedy = "if these stand for missing values, name them in missing in the sidecar"
+    said = f"mostly numbers, but not 'sold', 'tbd' ({remedy}): price"
     assert said in file.load(path, "y").notes
     assert file.load(path, "y", Sidecar(missing=("sold", "tbd"))).X["price"].isna().sum() == 3
     with pytest.raises(DataError, match="target 'price' is mostly numbers, but not 'sold', 'tbd': name these in mis"):

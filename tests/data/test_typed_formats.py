@@ -9,6 +9,7 @@ import lzma
 import sys
 import zipfile
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,8 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hopular.data import load
 from hopular.data.errors import DataError
 from hopular.data.formats import read_table
+from hopular.data.sources.file import read_rows
 from tests.data.test_formats import FRAME, columns, read, refused
 
 # ------------------------------------------------------------------------------------------------------- typed formats
@@ -109,6 +112,31 @@ def test_excel_columns_of_one_name_are_refused(tmp_path):
 def test_excel_whose_first_sheet_is_empty(tmp_path):
     with pytest.raises(DataError, match=r"t\.xlsx is empty in its first sheet: move the table there"):
         read_table(sheet(tmp_path, []))
+
+
+def test_other_sheets_of_a_workbook_are_named_and_can_be_chosen(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
+    with pd.ExcelWriter(tmp_path / "own.xlsx") as book:
+        for name, shift in (("2023", 0.0), ("2024", 100.0), ("notes", None)):
+            values = np.linspace(0, 1, 30) + (shift or 0.0)
+            table = pd.DataFrame({"x": values, "y": ["a", "b"] * 15}) if shift is not None else pd.DataFrame()
+            table.to_excel(book, sheet_name=name, index=False)
+    first = load(str(tmp_path / "own.xlsx"), target="y")
+    assert first.notes == ("sheet '2023' read (choose with sheet in the sidecar), not: 2024",)
+    (tmp_path / "own.toml").write_text('target = "y"\nsheet = "2024"\n')
+    second = load(str(tmp_path / "own.xlsx"))
+    assert second.X["x"].min() == 100
+    assert second.notes == ()
+    assert read_rows(tmp_path / "own.xlsx").frame["x"].min() == 100
+    (tmp_path / "own.toml").write_text('target = "y"\nsheet = "202"\n')
+    with pytest.raises(DataError, match=r"own\.xlsx has no sheet '202', but 2023, 2024, notes\. Did you mean '2024'\?"):
+        load(str(tmp_path / "own.xlsx"))
+    (tmp_path / "own.toml").write_text('target = "y"\nsheet = "notes"\n')
+    with pytest.raises(DataError, match=r"empty in its sheet 'notes': name another with sheet in the sidecar \(2023, "):
+        load(str(tmp_path / "own.xlsx"))
+    (tmp_path / "own.csv").write_text("x,y\n1,a\n2,b\n")
+    with pytest.raises(DataError, match=r"own\.csv has no sheets, so sheet = 'notes' means nothing: leave it out"):
+        load(str(tmp_path / "own.csv"))
 
 
 def test_excel_without_openpyxl_says_how_to_install_it(tmp_path, monkeypatch):

@@ -35,11 +35,14 @@ def _useless(
 
 
 def id_like(table: Table) -> Iterator[Finding]:
-    """Columns that name or number the rows: nothing can be learned from them, or only the order of the rows."""
+    """Columns that name or number the rows: nothing can be learned from them, or only the order of the rows.
+
+    The time by which rows are divided may well rise with them.
+    """
     for j, name in enumerate(table.names):
         codes = table.codes[:, j]
         known = int((codes >= 0).sum())
-        if known < ENOUGH_ROWS:
+        if known < ENOUGH_ROWS or name == table.clock:
             continue
         if table.is_categorical[j]:
             if table.distinct[j] >= NEARLY_ALL * known:

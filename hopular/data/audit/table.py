@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from hopular.data.dataset import Dataset
+from hopular.data.splits import order_of
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -34,6 +35,14 @@ class Table:
     def is_categorical(self) -> list[bool]:
         """For each column, whether it is categorical."""
         return [kind == "categorical" for kind in self.dataset.kinds.values()]
+
+    @cached_property
+    def clock(self) -> str | None:
+        """The name of the column by which rows are divided in the order of time, if they are."""
+        dataset = self.dataset
+        if dataset.time is None or order_of(dataset, dataset.protocol) != "time":
+            return None
+        return str(dataset.time.name)
 
     @cached_property
     def distinct(self) -> Ints:
