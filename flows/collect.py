@@ -19,6 +19,7 @@ from flows.tracking.lineage import commit, versions
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
 from hopular.methods import get_method
 from hopular.redaction import without_secrets
+from hopular.report.words import plural
 
 TEXT = ("dataset", "method", "split", "metric")
 
@@ -98,7 +99,7 @@ def provenance(plan: Plan) -> dict[str, str]:
     return {
         "versions": versions(),
         "commit": commit() or "not in a git checkout",
-        "machine": f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, "
+        "machine": f"{platform.system()} {platform.machine()}, {plural(psutil.cpu_count() or 1, 'core')}, "
         f"{psutil.virtual_memory().total / 2**30:.0f} GB",
         "seed": str(plan.seed),
         "runner": plan.runner,

@@ -22,6 +22,7 @@ from hopular.data.formats import stem
 from hopular.evaluation.compare import Comparison, compare, merge
 from hopular.evaluation.results import Results
 from hopular.redaction import without_secrets
+from hopular.report.words import plural
 
 NEW, BAD = "hopular.dataset.new", "hopular.dataset.refused"  # events that automations can wait for
 
@@ -126,7 +127,7 @@ def _nothing(seen: Scan) -> str:
     bad = len(seen.refused) + seen.known_bad
     notes = [f"{bad} cannot be used"] if bad else []
     notes += [f"{len(seen.unreachable)} cannot be reached now"] if seen.unreachable else []
-    return f"nothing new among {len(seen.usable)} datasets" + (f" ({', '.join(notes)})" if notes else "")
+    return f"nothing new among {plural(len(seen.usable), 'dataset')}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def _emit(event: str, reference: str, payload: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from hopular.paper.footprint import kept_footprint
 from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
 from hopular.report.page import write_report
 from hopular.report.statistics import cost_plots, significance
+from hopular.report.words import plural
 
 STYLE = Path(hopular.report.__file__).parent / "page.css"
 ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"
@@ -127,8 +128,8 @@ def counted(outcome: Mapping[str, Any]) -> str:
     """How much was done and what was there before."""
     units, reused = outcome["units"], outcome["reused"]
     if reused == units:
-        return f"nothing was trained: all {units} units were finished before"
-    return f"{units - reused} units run" + (f", {reused} finished before" if reused else "")
+        return f"nothing was trained: {'the one unit was' if units == 1 else f'all {units} units were'} finished before"
+    return f"{plural(units - reused, 'unit')} run" + (f", {reused} finished before" if reused else "")
 
 
 def closing_words(outcome: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from flows.tracking.store import one_at_a_time
+from hopular.report.words import plural
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -86,9 +87,9 @@ def _standing(candidates: list[Candidate]) -> tuple[int, float, str]:
 
 def _judge(present: ModelVersion | None, chosen: Candidate, scores: Mapping[str, float]) -> tuple[bool, str]:
     """Whether the chosen one should be champion, and why or why not."""
-    reached = f"validation score {fmean(scores.values()):.4g} (mean of {len(scores)} splits)"
+    reached = f"validation score {fmean(scores.values()):z.4g} (mean of {plural(len(scores), 'split')})"
     if len(scores) == 1:
-        reached = f"validation score {fmean(scores.values()):.4g}"
+        reached = f"validation score {fmean(scores.values()):z.4g}"
     if present is None:
         return True, f"{reached}, the best of the first benchmark on this dataset."
     if present.tags.get(FINGERPRINT) != chosen.dataset_fingerprint:
@@ -98,11 +99,11 @@ def _judge(present: ModelVersion | None, chosen: Candidate, scores: Mapping[str,
     if not common:
         return False, f"{chosen.method} was measured on other splits, which cannot be compared."
     if len(common) < len(before):  # they may be the easy ones
-        return False, f"{chosen.method} was measured on {len(common)} of its {len(before)} splits only."
+        return False, f"{chosen.method} was measured on {len(common)} of its {plural(len(before), 'split')} only."
     old, new = (fmean(values[split] for split in common) for values in (before, scores))
     if new <= old:
         return False, "nothing did better."
-    return True, f"validation score {new:.4g} against {old:.4g} of {present.tags.get(METHOD)} before."
+    return True, f"validation score {new:z.4g} against {old:z.4g} of {present.tags.get(METHOD)} before."
 
 
 def _register(client: MlflowClient, name: str, chosen: Candidate, scores: Mapping[str, float], description: str) -> str:

@@ -26,6 +26,7 @@ from hopular.data.audit import Finding, audit
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
+from hopular.report.words import plural
 from hopular.search.problem import Problem, make_problem
 from hopular.search.warm import keep_warm
 
@@ -173,7 +174,7 @@ def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:
     failures = [f"{one.method.title}: {record.message}" for one in candidates for record in one.records]
     if failures:
         return f"no method could be fitted. {'; '.join(failures[:3])}"
-    return f"no method was done within {seconds:.0f} seconds: give it more time, or quicker methods"
+    return f"no method was done within {plural(round(seconds), 'second')}: give it more time, or quicker methods"
 
 
 def _write_rows(choice: Choice, table: _Table, is_refit: bool, path: Path) -> None:

@@ -20,6 +20,7 @@ from hopular.data.splits import Split
 from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
 from hopular.redaction import without_secrets
+from hopular.report.words import plural
 from hopular.search.record import Record
 
 DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
@@ -167,9 +168,9 @@ def describe(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
 
 
 def _provenance(seed: int) -> dict[str, str]:
-    memory = psutil.virtual_memory().total / 2**30
+    memory, cores = psutil.virtual_memory().total / 2**30, plural(psutil.cpu_count() or 1, "core")
     return {
         "versions": f"hopular {__version__}, Python {platform.python_version()}",
-        "machine": f"{platform.system()} {platform.machine()}, {psutil.cpu_count()} cores, {memory:.0f} GB",
+        "machine": f"{platform.system()} {platform.machine()}, {cores}, {memory:.0f} GB",
         "seed": str(seed),
     }

@@ -17,6 +17,7 @@ from hopular import settings
 from hopular.cli.display import show_progress
 from hopular.cli.frame import FAILED, INTERRUPTED, log_file
 from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
+from hopular.report.words import plural
 
 if TYPE_CHECKING:
     from flows.plan import Plan
@@ -176,7 +177,7 @@ def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
 
     results = Results.load(Path(outcome["report"]).parent)
     if not is_quiet:
-        title = f"{results.id}: test rows of {len(results.datasets)} datasets"
+        title = f"{results.id}: test rows of {plural(len(results.datasets), 'dataset')}"
         console().print(to_rich(leaderboard(results), title, console().width))
         say(f"\n{outcome['headline']}")
         say(f"{counted(outcome).capitalize()}.\n", style="dim")

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from hopular.report.words import plural
+
 if TYPE_CHECKING:
     from rich.console import Group
 
@@ -79,7 +81,7 @@ class _Lines(_Progress):
     def __call__(self, event: Event) -> None:
         super().__call__(event)
         if event.stage == "planned":
-            self._write(f"{event.message}: {event.trials} units")
+            self._write(f"{event.message}: {plural(event.trials, 'unit')}")
         elif event.stage in OVER:
             unit = f"{event.dataset} {event.split} {event.method}"
             self._write(f"[{self._over}/{self._units}{self.left()}] {unit}: {outcome(event)}")
@@ -93,7 +95,7 @@ def outcome(event: Event) -> str:
     if event.stage == "failed":
         return f"failed: {event.message}"
     before = " (finished before)" if event.stage == "reused" else ""
-    return f"{event.message} {event.best:.4g}{before}"
+    return f"{event.message} {event.best:z.4g}{before}"
 
 
 class _Picture(_Progress):
@@ -142,7 +144,7 @@ class _Picture(_Progress):
         line = Table.grid(padding=(0, 1))
         line.add_row(
             ProgressBar(total=self._units, completed=self._over, width=30),
-            f"{self._over} of {self._units} units, {_clock(elapsed)}{self.left()}",
+            f"{self._over} of {plural(self._units, 'unit')}, {_clock(elapsed)}{self.left()}",
         )
         return line
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from hopular.cli.frame import FAILED
 from hopular.cli.screen import Json, say, show_json, show_mark, waiting
 from hopular.redaction import without_secrets
+from hopular.report.words import plural
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -115,7 +116,7 @@ def device() -> Iterator[Diagnosis]:
     import torch
 
     memory = psutil.virtual_memory()
-    cores = f"{os.cpu_count()} cores, {memory.total / GIGABYTE:.0f} GB of memory"
+    cores = f"{plural(os.cpu_count() or 1, 'core')}, {memory.total / GIGABYTE:.0f} GB of memory"
     state: Literal["ok", "warn"] = "ok" if memory.available > GIGABYTE else "warn"
     free = "" if state == "ok" else f", only {memory.available / GIGABYTE:.1f} GB of it free: close other programs"
     yield Diagnosis(state, "machine", cores + free)
@@ -247,7 +248,7 @@ def data() -> Iterator[Diagnosis]:
     missing = [file for file in files if not (folder / file).is_file()]
     if missing:
         remedy = "complete the copy, or unset HOPULAR_DATA to download"
-        detail = f"{folder} lacks {len(missing)} of {len(files)} files, such as {missing[0]}: {remedy}"
+        detail = f"{folder} lacks {len(missing)} of {plural(len(files), 'file')}, such as {missing[0]}: {remedy}"
         yield Diagnosis("fail", "data", detail)
     else:
         yield Diagnosis("ok", "data", f"{folder} has all {len(files)} files of the paper")

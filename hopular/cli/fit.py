@@ -175,7 +175,7 @@ def _range(dataset: Dataset) -> str:
     from hopular.data.audit.finding import percent, shortened
 
     if dataset.task == "regression":
-        return f"numbers from {dataset.y.min():.4g} to {dataset.y.max():.4g}"
+        return f"numbers from {dataset.y.min():z.4g} to {dataset.y.max():z.4g}"
     shares = dataset.y.value_counts(normalize=True)
     shares = shares[shares > 0]
     return shortened([f"{label} {percent(float(share))}" for label, share in shares.items()], limit=5)

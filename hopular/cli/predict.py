@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from hopular.cli.screen import complain, console
+from hopular.report.words import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,8 @@ def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = Fal
         sys.stdout.write(text)
     else:
         _write(Path(output), text)
-        console(stderr=True).print(escape(f"{len(answers):,} predictions of {fitted.schema.target} are in {output}"))
+        count = f"{plural(len(answers), 'prediction')} of {fitted.schema.target} {'is' if len(answers) == 1 else 'are'}"
+        console(stderr=True).print(escape(f"{count} in {output}"))
     return 0
 
 
@@ -83,7 +85,7 @@ def predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tup
         answers = pd.DataFrame({"prediction": shares.idxmax(axis=1)})
         answers[[f"p({name})" for name in shares.columns]] = shares
     else:
-        answers = pd.DataFrame({"prediction": fitted.predict(frame)})
+        answers = pd.DataFrame({"prediction": fitted.predict(frame) + 0.0})  # no -0.0
     if why:
         try:
             rows, weights = fitted.why(frame, NEIGHBOURS)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
+from hopular.report.words import plural
+
 if TYPE_CHECKING:
     from rich.console import Group
 
@@ -151,7 +153,7 @@ class _Picture:
 
         order, trials = self._standing.order(), self._standing.trials
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-        table.add_column(f"best so far, {len(order)} of {self._methods} methods")
+        table.add_column(f"best so far, {len(order)} of {plural(self._methods, 'method')}")
         table.add_column("validation", justify="right")
         table.add_column("settings tried", justify="right")
         for place, method in enumerate(order[:SHOWN]):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from hopular.cli.screen import Json, console, say, show_json, show_table
+from hopular.report.words import plural
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -135,12 +136,13 @@ def compare(
         show_table(("dataset", "led before", "leads now", "its lead is"), rows)
     if len(changes.moved):
         moved = [
-            (row["dataset"], row["method"], row["metric"], f"{row['before']:.4g}", f"{row['after']:.4g}", _sense(row))
+            (row["dataset"], row["method"], row["metric"], f"{row['before']:z.4g}", f"{row['after']:z.4g}", _sense(row))
             for row in changes.moved.to_dict("records")
         ]
         show_table(("dataset", "method", "metric", "before", "after", "is"), moved, right=("before", "after"))
     compared = len(changes.scores)
-    say(f"{len(changes.moved)} of {compared} scores moved by more than noise; {len(leaders)} new leaders.")
+    scores = f"{len(changes.moved)} of {plural(compared, 'score')} moved by more than noise"
+    say(f"{scores}; {plural(len(leaders), 'new leader')}.")
 
 
 def _sense(row: Mapping[Hashable, Any]) -> str:
@@ -166,7 +168,7 @@ def paper(
     def announce(case: Case) -> None:
         console(stderr=True).print(
             f"measuring {case.method}, {case.model} model, {case.batch} batch, "
-            f"{case.rows:,} rows x {case.features} features",
+            f"{case.rows:,} rows x {plural(case.features, 'feature')}",
             style="dim",
         )
 
@@ -204,7 +206,7 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else ""
     if isinstance(value, float):
-        return "" if value != value else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        return "" if value != value else f"{value:,.0f}" if abs(value) >= 1000 else f"{value:z.4g}"
     return str(value)
 
 

@@ -14,6 +14,7 @@ import pandas as pd
 from hopular.data.errors import DataError
 from hopular.data.numbers import Form
 from hopular.data.protocol import Protocol
+from hopular.report.words import plural
 
 Task = Literal["classification", "regression"]
 Kind = Literal["continuous", "categorical"]
@@ -51,7 +52,7 @@ class Dataset:
         return len(self.X)
 
     def __repr__(self) -> str:
-        return f"Dataset({self.name!r}, {len(self)} rows, {self.X.shape[1]} features, {self.task})"
+        return f"Dataset({self.name!r}, {plural(len(self), 'row')}, {plural(self.X.shape[1], 'feature')}, {self.task})"
 
     @property
     def kinds(self) -> dict[str, Kind]:
@@ -108,7 +109,8 @@ def _check(dataset: Dataset) -> None:
         raise DataError(f"dataset {name!r} has more than one column named {', '.join(twice)}: rename them")
     _check_dtypes(name, X)
     if y.isna().any():
-        raise DataError(f"dataset {name!r}: target {y.name!r} is missing in {int(y.isna().sum())} rows: drop them")
+        gaps = plural(int(y.isna().sum()), "row")
+        raise DataError(f"dataset {name!r}: target {y.name!r} is missing in {gaps}: drop them")
     is_category = isinstance(y.dtype, pd.CategoricalDtype)
     if is_category != (dataset.task == "classification"):
         raise DataError(f"dataset {name!r}: task {dataset.task!r} does not fit a target of type {y.dtype}")

@@ -32,6 +32,7 @@ import pandas as pd
 from hopular.data.dataset import Task
 from hopular.data.errors import DataError, nearest
 from hopular.data.numbers import UNKNOWN, Form, NumberForm, Style, guess_form, is_doubtful, read_number, split_unit
+from hopular.report.words import plural
 
 KINDS = ("continuous", "categorical", "date", "text", "id", "drop")  # the last three are left out
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -483,7 +484,7 @@ def _numbers(name: str, raw: _Raw) -> Array:
         _refuse(name, raw, bad, "continuous", "number")
         raw = _Raw("numbers", _spread(values, raw))
     if infinite := int(np.isinf(raw.values).sum()):
-        raise DataError(f"column {name!r} has {infinite} infinite values: replace or remove them")
+        raise DataError(f"column {name!r} has {plural(infinite, 'infinite value')}: replace or remove them")
     return raw.values.astype(np.float64)
 
 

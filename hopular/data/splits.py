@@ -38,6 +38,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from hopular.data.dataset import PARTS, Dataset
 from hopular.data.errors import DataError
 from hopular.data.protocol import Order, Protocol
+from hopular.report.words import plural
 
 Rows = npt.NDArray[np.int64]
 
@@ -237,8 +238,8 @@ def _census(rows: Rows, free: Rows, table: _Table) -> str:
     """For an error: how many rows or groups can be divided, and how many must train."""
     units = len(np.unique(table.units[free]))
     lone = len(np.unique(table.units[rows])) - units
-    kind = "groups" if table.order == "grouped" else "rows"
-    return f"{units} {kind}" + (f" (beside {lone} that hold a whole class and must train)" if lone else "")
+    counted = plural(units, "group" if table.order == "grouped" else "row")
+    return counted + (f" (beside {lone} that must train with a whole class)" if lone else "")
 
 
 def _keep_classes(kept: Rows, drawn: Rows, table: _Table) -> tuple[Rows, Rows]:
@@ -261,7 +262,7 @@ def _time_blocks(rows: Rows, wanted: Sequence[int], table: _Table, part: str) ->
     times = table.time[rows]
     if np.isnan(times).any():
         raise DataError(
-            f"dataset {table.name!r}: time is missing in {np.isnan(times).sum()} rows: "
+            f"dataset {table.name!r}: time is missing in {plural(int(np.isnan(times).sum()), 'row')}: "
             "drop them, fill it in, or use another order"
         )
     by_time = np.argsort(times, kind="stable")
@@ -270,7 +271,7 @@ def _time_blocks(rows: Rows, wanted: Sequence[int], table: _Table, part: str) ->
     if len(cuts) < low + len(wanted):
         folds = "ask for fewer folds, or " if len(wanted) > 1 else ""
         raise DataError(
-            f"dataset {table.name!r} has {len(cuts) + 1} different times to take {part} rows from, "
+            f"dataset {table.name!r} has {plural(len(cuts) + 1, 'different time')} to take {part} rows from, "
             f"fewer than the {low + len(wanted) + 1} needed: {folds}use another order"
         )
     chosen = []

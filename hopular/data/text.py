@@ -18,6 +18,7 @@ import pandas as pd
 
 from hopular.data.errors import DataError
 from hopular.data.numbers import Style, is_doubtful
+from hopular.report.words import plural
 
 HEAD = 64 * 1024  # bytes that the dialect is found out from
 MISSING = ("?", "\t", *(" " * n for n in range(1, 17)))  # beside what pandas takes for missing
@@ -368,6 +369,6 @@ def _refuse_ragged(body: Body, dialect: Dialect) -> None:
     for line, found in _records(body, dialect):
         if found not in (0, expected):
             raise DataError(
-                f"{body.path} line {line} has {found} fields, expected {expected} as there are columns: correct the "
-                f"line, or quote fields that contain {dialect.delimiter!r}"
+                f"{body.path} line {line} has {plural(found, 'field')}, expected {expected} as there are columns: "
+                f"correct the line, or quote fields that contain {dialect.delimiter!r}"
             )

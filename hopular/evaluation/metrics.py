@@ -222,7 +222,7 @@ def _roc_auc(rows: Classes, counts: Array) -> Array:
 
 
 def _log_loss(rows: Classes, counts: Array) -> Array:
-    return _mean(-np.log(np.clip(rows.of_truth, LEAST, 1.0)), counts)
+    return _mean(np.abs(np.log(np.clip(rows.of_truth, LEAST, 1.0))), counts)  # a minus would make -0.0 of 0
 
 
 def _brier(rows: Classes, counts: Array) -> Array:

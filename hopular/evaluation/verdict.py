@@ -21,6 +21,7 @@ from hopular.evaluation.scores import (
 )
 from hopular.evaluation.significance import full_methods, wilcoxon_holm
 from hopular.methods import methods
+from hopular.report.words import plural
 
 ALPHA = 0.05
 
@@ -70,7 +71,7 @@ def _on_one(results: Results, facts: DatasetFacts, best: tuple[str, ...], table:
         mean = float(table["mean"][method])
         if 1e4 <= abs(mean) < 1e9:  # an error of large numbers, which nobody reads as 1.458e+04
             return f"{mean:,.0f}"
-        return f"{mean:.{3 if metric.higher_is_better else 4}g}"
+        return f"{mean:z.{3 if metric.higher_is_better else 4}g}"
 
     if len(order) == 1:
         only = f"Only {results.title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"
@@ -116,7 +117,8 @@ def _on_many(results: Results, matrix: pd.DataFrame) -> str:
     figures = f"mean rank {table['mean'][leader]:.2f} against {table['mean'][rival]:.2f}"
     lead = f"{results.title(leader)} leads on {place}; {_naming(results, rival, leader)}"
     if len(tests) * 0.5 ** (n - 1) >= ALPHA:  # the least that the test can find, were the leader best on every dataset
-        return f"{lead} is behind it ({figures}), but {n} datasets are too few to say that this is not chance."
+        few = f"{plural(n, 'dataset')} {'is' if n == 1 else 'are'} too few"
+        return f"{lead} is behind it ({figures}), but {few} to say that this is not chance."
     figures = f"{figures}, p = {_p(adjusted)}{' after Holm' if len(tests) > 1 else ''}"
     if adjusted < ALPHA:
         return f"{lead} is behind it by more than noise ({figures})."
@@ -163,8 +165,10 @@ def _naming(results: Results, rival: str, leader: str, score: str = "") -> str:
 def _place(results: Results, n: int) -> str:
     suites = {facts.suite for facts in results.datasets}
     if len(suites) == 1 and None not in suites:
-        return f"{n} datasets of the paper's {suites.pop()} suite"
-    return f"these {n} datasets" if suites == {None} else f"{n} datasets"
+        return f"{plural(n, 'dataset')} of the paper's {suites.pop()} suite"
+    if n > 1 and suites == {None}:
+        return f"these {n} datasets"
+    return plural(n, "dataset")
 
 
 def _failures(results: Results) -> str:
@@ -175,8 +179,7 @@ def _failed(results: Results, failed: list[Unit], total: int) -> str:
     if not failed:
         return ""
     names = _list(results.title(method) for method in sorted({unit.method for unit in failed}))
-    what = "unit" if len(failed) == 1 else "units"
-    return f"{len(failed)} {what} of {total} failed and rank{'s' if len(failed) == 1 else ''} last: {names}."
+    return f"{plural(len(failed), 'unit')} of {total} failed and rank{'s' if len(failed) == 1 else ''} last: {names}."
 
 
 def _p(p_value: float) -> str:

@@ -51,7 +51,7 @@ def log_loss_of(codes: Array) -> Any:
 
     def loss(probabilities: Array) -> float:
         truth = np.where(known, probabilities[rows, codes], 0.0)
-        return float(-np.log(np.clip(truth, 1e-15, 1.0)).mean())
+        return float(np.abs(np.log(np.clip(truth, 1e-15, 1.0))).mean())
 
     return loss
 

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from hopular.data.dataset import Task
 from hopular.methods.preparation import Way, as_frame, learn_preparation, mean_and_scale
+from hopular.report.words import plural
 
 Array = np.ndarray[Any, Any]
 
@@ -164,7 +165,7 @@ class PreparedClassifier(ClassifierMixin, Prepared):  # type: ignore[misc]
             raise ValueError("requires y to be passed, but the target y is None")
         missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
         if missing:
-            raise ValueError(f"Input y contains NaN: {missing} labels are missing. Drop these rows.")
+            raise ValueError(f"Input y contains NaN: labels are missing in {plural(missing, 'row')}. Drop these rows.")
         target = np.asarray(column_or_1d(y, warn=True))
         if target.dtype.kind == "f" and np.isinf(target).any():
             raise ValueError("Input y contains infinity, which is no class. Drop these rows.")
@@ -211,7 +212,7 @@ class PreparedRegressor(RegressorMixin, Prepared):  # type: ignore[misc]
         target = np.asarray(column_or_1d(y, warn=True)).astype(np.float64)
         if not np.isfinite(target).all():
             bad = int((~np.isfinite(target)).sum())
-            raise ValueError(f"Input y contains NaN or infinity in {bad} rows. Drop these rows.")
+            raise ValueError(f"Input y contains NaN or infinity in {plural(bad, 'row')}. Drop them.")
         mean, scale = mean_and_scale(target) if self.standardise_target and len(target) else (0.0, 1.0)
         self.target_mean_, self.target_scale_ = mean, scale or 1.0
         return (target - self.target_mean_) / self.target_scale_

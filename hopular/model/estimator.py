@@ -12,6 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from hopular.model.base import HopularEstimator
 from hopular.model.encoding import Attribute, mean_and_scale
+from hopular.report.words import plural
 
 
 class HopularClassifier(ClassifierMixin, HopularEstimator):  # type: ignore[misc]
@@ -22,7 +23,7 @@ class HopularClassifier(ClassifierMixin, HopularEstimator):  # type: ignore[misc
     def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
         missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
         if missing:
-            raise ValueError(f"Input y contains NaN: {missing} labels are missing. Drop these rows.")
+            raise ValueError(f"Input y contains NaN: labels are missing in {plural(missing, 'row')}. Drop these rows.")
         target = np.asarray(column_or_1d(y, warn=True))
         check_classification_targets(target)
         return target
@@ -30,7 +31,9 @@ class HopularClassifier(ClassifierMixin, HopularEstimator):  # type: ignore[misc
     def _learn_classes(self, y: np.ndarray[Any, Any]) -> None:
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
-            raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs at least two classes")
+            raise ValueError(
+                f"y has one class only, {self.classes_.tolist()[0]!r}: a classifier needs at least two classes"
+            )
 
     def _target_attribute(self, y: np.ndarray[Any, Any]) -> Attribute:
         return Attribute("target", "categorical", -1, categories=tuple(map(str, range(len(self.classes_)))))
@@ -72,7 +75,7 @@ class HopularRegressor(RegressorMixin, HopularEstimator):  # type: ignore[misc]
             ) from error
         if not np.isfinite(target).all():
             raise ValueError(
-                f"Input y contains NaN or infinity in {int((~np.isfinite(target)).sum())} rows. Drop these rows."
+                f"Input y contains NaN or infinity in {plural(int((~np.isfinite(target)).sum()), 'row')}. Drop them."
             )
         return target
 

@@ -183,7 +183,8 @@ def _changes(changes: Comparison) -> dict[str, Any]:
     )
     summary = (
         f"{len(moved)} of {words.plural(len(changes.scores), 'score')} moved by more than noise; "
-        f"{len(leaders)} of {words.plural(len(changes.leaders), 'dataset')} have a new leader."
+        f"{len(leaders)} of {words.plural(len(changes.leaders), 'dataset')} {'has' if len(leaders) == 1 else 'have'} "
+        "a new leader."
     )
     return {
         "before": changes.before,

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants to see them; what is not known is a dash."""
+"""Numbers as a reader wants to see them: what is not known is a dash, and nothing is below zero by rounding alone."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ DURATIONS = ((99.5, 1, "s"), (99.5 * 60, 60, "min"), (48 * 3600, 3600, "h"), (ma
 
 def number(value: float, digits: int = 2) -> str:
     """A fixed number of digits after the point, so that a column lines up."""
-    return f"{value:.{digits}f}" if math.isfinite(value) else UNKNOWN
+    return f"{value:z.{digits}f}" if math.isfinite(value) else UNKNOWN
 
 
 def whole(value: float) -> str:
     """A count, with separated thousands."""
-    return f"{value:,.0f}" if math.isfinite(value) else UNKNOWN
+    return f"{value:z,.0f}" if math.isfinite(value) else UNKNOWN
 
 
 def score(value: float) -> str:
@@ -27,7 +27,7 @@ def score(value: float) -> str:
         return UNKNOWN
     if 1e4 <= abs(value) < 1e9:
         return f"{value:,.0f}"
-    return f"{value:.4f}" if 0.01 <= abs(value) < 10 or value == 0 else f"{value:.4g}"
+    return f"{value:z.4f}" if 0.01 <= abs(value) < 10 or value == 0 else f"{value:.4g}"
 
 
 def spread(value: float, beside: float) -> str:
@@ -42,7 +42,7 @@ def spread(value: float, beside: float) -> str:
 
 def percent(value: float, digits: int = 1) -> str:
     """A share in percent."""
-    return f"{100 * value:.{digits}f} %" if math.isfinite(value) else UNKNOWN
+    return f"{100 * value:z.{digits}f} %" if math.isfinite(value) else UNKNOWN
 
 
 def seconds(value: float) -> str:

@@ -182,13 +182,13 @@ def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, flo
             mse = float(np.mean(error**2))
         if not np.isfinite(mse):
             raise FloatingPointError(f"predictions up to {np.abs(predictions).max():.3g} are too far off to be squared")
-        return {"mse": mse, "mae": float(np.abs(error).mean())}, -mse, predictions.astype(np.float32)
+        return {"mse": mse, "mae": float(np.abs(error).mean())}, 0.0 - mse, predictions.astype(np.float32)
     places = {str(label): place for place, label in enumerate(estimator.classes_)}
     codes = np.array([places.get(str(label), -1) for label in y])
     known = codes >= 0  # a class that training has never seen is always wrong
     accuracy = float((predictions.argmax(axis=1) == codes).mean())
     truth = np.where(known, predictions[np.arange(len(codes)), codes], 0.0)
-    log_loss = float(-np.log(np.clip(truth, 1e-15, 1.0)).mean())
+    log_loss = float(np.abs(np.log(np.clip(truth, 1e-15, 1.0))).mean())
     return {"accuracy": accuracy, "log_loss": log_loss}, accuracy, predictions.astype(np.float32)
 
 

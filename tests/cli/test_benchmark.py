@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from flows.publish import counted
+from hopular.cli.benchmark import _show
 from tests.cli.conftest import Hopular
+from tests.report.synthetic import make_results
 
 
 @pytest.fixture(autouse=True)
@@ -71,3 +74,15 @@ def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypat
         outcome = hopular("benchmark", *words)
         assert outcome.code == 2, outcome.err
         assert message in outcome.err
+
+
+def test_one_dataset_and_one_unit_are_not_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = make_results(1, ("glm", "majority"), 1)
+    results.save(tmp_path)
+    outcome = {"report": str(tmp_path / "report.html"), "headline": "", "failed": {}, "units": 1, "reused": 0}
+    _show(outcome, is_quiet=False)
+    said = capsys.readouterr().out
+    assert "test rows of 1 dataset" in said
+    assert "test rows of 1 datasets" not in said
+    assert "1 unit run." in said
+    assert counted({"units": 1, "reused": 1}) == "nothing was trained: the one unit was finished before"

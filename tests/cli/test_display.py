@@ -54,6 +54,10 @@ def test_a_benchmark_elsewhere_than_on_a_terminal_is_lines(capfd: pytest.Capture
     with display.show_progress(is_quiet=True) as listener:
         listener(EVENTS[0])
     assert capfd.readouterr().err == ""
+    with display.show_progress() as listener:
+        listener(Event("planned", trials=1, message="demo-2"))
+        listener(Event("done", *UNIT, best=-0.0, message="MSE"))
+    assert capfd.readouterr().err.splitlines() == ["demo-2: 1 unit", "[1/1] iris s0 glm: MSE 0"]
 
 
 def test_the_picture_of_a_benchmark() -> None:

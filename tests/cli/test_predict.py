@@ -55,7 +55,7 @@ def test_names_like_markup_and_a_runs_folder_that_is_none(
     (tmp_path / "a[").mkdir()
     outcome = hopular("predict", str(model), str(tmp_path / "new.csv"), "-o", f"{tmp_path}/a[/b].csv")
     assert outcome.code == 0, outcome.err
-    assert outcome.err == f"1 predictions of tree are in {tmp_path}/a[/b].csv\n"
+    assert outcome.err == f"1 prediction of tree is in {tmp_path}/a[/b].csv\n"
 
 
 def test_an_output_that_cannot_be_written_is_a_mistake(hopular: Hopular, model: Path, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_kinds_and_classes() -> None:
         ({"X": pd.DataFrame({"a": [1, 2, 3]})}, "column 'a' must be float64 or category, not int64"),
         ({"X": pd.DataFrame({"a": [1.0, np.inf, 3.0]})}, "column 'a' has infinite values"),
         ({"X": pd.DataFrame({"a": pd.Categorical([1, 2, 3])})}, "categories of 'a' must be strings"),
-        ({"y": pd.Series(pd.Categorical(["a", None, "b"]), name="kind")}, "'kind' is missing in 1 rows"),
+        ({"y": pd.Series(pd.Categorical(["a", None, "b"]), name="kind")}, "'kind' is missing in 1 row:"),
         ({"y": pd.Series(pd.Categorical(["a", "a", "a"]), name="kind")}, "one value only, 'a'"),
         ({"y": pd.Series([2.0, 2.0, 2.0], name="kind"), "task": "regression"}, "one value only, 2: nothing"),
         ({"task": "regression"}, "task 'regression' does not fit"),

@@ -141,8 +141,8 @@ def test_codes_for_missing_values(tmp_path, cache):
     assert len(dataset) == 40
     assert dataset.classes == ["u", "v"]
     assert dataset.notes[:2] == (
-        "100 values are missing by the codes n.a., -9",
-        "20 of 60 rows are left out, their target is missing",
+        "100 values missing by the codes n.a., -9",
+        "20 of 60 rows left out for lack of a target",
     )
 
 
@@ -165,7 +165,7 @@ def test_rows_without_target_are_dropped_if_they_are_few(wine):
     assert list(dataset.X.index) == list(dataset.y.index) == list(range(ROWS - 2))
     assert "violet" not in dataset.X["colour"].cat.categories
     assert "id" not in dataset.X, "rows are numbered in the file, whichever are dropped"
-    assert dataset.notes[0] == "2 of 30 rows are left out, their target is missing"
+    assert dataset.notes[0] == "2 of 30 rows left out for lack of a target"
     assert list(dataset.file_rows) == list(file.load(wine, "label", Sidecar()).file_rows)
     assert set(range(ROWS)) - set(dataset.file_rows) == set(table.index[table["label"].isna()])
 

@@ -31,7 +31,7 @@ def test_a_dataset_by_id(server: Server) -> None:
     assert dataset.y.tolist() == ["no", "yes", "yes", "no"]
     assert dataset.X["temperature"].isna().tolist() == [False, True, False, False]
     assert dataset.X["outlook"].isna().sum() == 1
-    assert "1 rows without a target were dropped" in dataset.notes
+    assert "1 row without a target left out" in dataset.notes
 
 
 def test_it_is_downloaded_once(server: Server) -> None:

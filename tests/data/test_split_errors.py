@@ -73,7 +73,7 @@ ORDER = "use another order"
         (
             fixed("tee"),
             None,
-            "dataset 'toy' has left 1 rows, too few to take validation rows from: use more data, or another order",
+            "dataset 'toy' has left 1 row, too few to take validation rows from: use more data, or another order",
         ),
         (
             table(NUMBERS),
@@ -83,19 +83,19 @@ ORDER = "use another order"
         (
             table("aabcde"),
             Protocol(folds=3),
-            "dataset 'toy' has 2 rows (beside 4 that hold a whole class and must train), fewer than 3 folds: "
+            "dataset 'toy' has 2 rows (beside 4 that must train with a whole class), fewer than 3 folds: "
             f"ask for fewer folds, or {ORDER}",
         ),
         (
             table("aabb"),
             Protocol(folds=2),
-            "dataset 'toy' has left 0 rows (beside 2 that hold a whole class and must train), "
+            "dataset 'toy' has left 0 rows (beside 2 that must train with a whole class), "
             "too few to take validation rows from: use more data, or another order",
         ),
         (
             table("abc"),
             Protocol("holdout"),
-            "dataset 'toy' has 0 rows (beside 3 that hold a whole class and must train), "
+            "dataset 'toy' has 0 rows (beside 3 that must train with a whole class), "
             "too few to take test rows from: use more data, or another order",
         ),
         (
@@ -106,7 +106,7 @@ ORDER = "use another order"
         (
             table(NUMBERS, groups=[0, 0, 0, 1, 1, 1]),
             Protocol("holdout"),
-            "dataset 'toy' has left 1 groups, too few to take validation rows from: use more data, or another order",
+            "dataset 'toy' has left 1 group, too few to take validation rows from: use more data, or another order",
         ),
         (
             table(NUMBERS, time=[1, 2, np.nan, 3, np.nan, 4]),

@@ -209,7 +209,7 @@ BAD_ARFF = {
     "unknown type": (arff("1,x", kind="relational"), r"line 2: attribute 'a' has the type 'relational', which is not"),
     "long row": (arff("1,x", "% c", "2,y,3"), r"t\.arff line 7 has 3 fields, expected 2"),
     "long first row": (arff("1,x,3", "2,y,3"), r"t\.arff line 5 has 3 fields, expected 2"),
-    "short row": (arff("1,x", "2"), r"t\.arff line 6 has 1 fields, expected 2"),
+    "short row": (arff("1,x", "2"), r"t\.arff line 6 has 1 field, expected 2"),
     "text for a number": (arff("1,x", "one,y"), r"attribute 'a' is declared as numeric but has the value 'one'"),
     "undeclared value": (arff("1,z"), r"attribute 'b' is declared as \{x,y\} but has the value 'z': correct one"),
     "one name twice": (arff("1,x").replace("bute b", "bute a"), r"more than one column named 'a': rename them"),

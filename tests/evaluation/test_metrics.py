@@ -42,6 +42,12 @@ def test_classification_agrees_with_scikit_learn():
     assert set(found) == {*expected, "ece"}
 
 
+def test_nothing_is_lost_by_a_perfect_model():
+    truth, scores = np.array(["a", "b"]), evaluate("classification", ["a", "b"], np.eye(2), ["a", "b"])
+    assert [math.copysign(1, scores[name]) for name in ("log_loss", "brier", "ece")] == [1, 1, 1], "0.0, not -0.0"
+    assert math.copysign(1, bootstrap("classification", truth, np.eye(2), ["a", "b"], "log_loss")[0]) == 1
+
+
 def test_two_classes_have_the_usual_auc():
     truth, p = classification(80, classes=np.array(["no", "yes"]))
     found = evaluate("classification", truth, p, ["no", "yes"])

@@ -215,7 +215,7 @@ def test_bad_input_is_named():
     y = classes_of(number, 2)
     with pytest.raises(ValueError, match="infinity in column 'x'"):
         make("knn").fit(X.assign(x=np.inf), y)
-    with pytest.raises(ValueError, match="1 labels are missing"):
+    with pytest.raises(ValueError, match="labels are missing in 1 row"):
         make("knn").fit(X, [None, *y[1:]])
     with pytest.raises(ValueError, match="y contains NaN"):
         make("knn", "regression").fit(X, [np.nan, *number[1:]])

@@ -53,7 +53,7 @@ def test_no_feature(model, X):
 def test_one_row_is_too_few_to_fit():
     with pytest.raises(ValueError, match="Found n_samples=1: training needs at least 2 rows"):
         HopularRegressor(**SMALL).fit(table().iloc[:1], [1.0])
-    with pytest.raises(ValueError, match=r"y has one class only, .*'no'"):
+    with pytest.raises(ValueError, match=r"y has one class only, 'no': a"):
         fit(table().iloc[:1], ["no"])
 
 
@@ -65,7 +65,7 @@ def test_one_row_is_enough_to_predict(model):
 
 
 def test_one_class():
-    with pytest.raises(ValueError, match=r"y has one class only, .*'yes'.*: a classifier needs at least two classes"):
+    with pytest.raises(ValueError, match=r"y has one class only, 'yes': a classifier needs at least two classes"):
         fit(table(), ["yes"] * N)
 
 
@@ -83,7 +83,7 @@ MISSING_LABELS = {
 
 @pytest.mark.parametrize("y", MISSING_LABELS.values(), ids=MISSING_LABELS.keys())
 def test_missing_labels(y):
-    with pytest.raises(ValueError, match=r"Input y contains NaN: 1 labels are missing. Drop these rows"):
+    with pytest.raises(ValueError, match=r"Input y contains NaN: labels are missing in 1 row. Drop these rows"):
         fit(table(), y)
 
 
@@ -97,7 +97,7 @@ MISSING_NUMBERS = {
 
 @pytest.mark.parametrize("y", MISSING_NUMBERS.values(), ids=MISSING_NUMBERS.keys())
 def test_missing_target_numbers(y):
-    with pytest.raises(ValueError, match=r"Input y contains NaN or infinity in 1 rows. Drop these rows"):
+    with pytest.raises(ValueError, match=r"Input y contains NaN or infinity in 1 row. Drop them"):
         HopularRegressor(**SMALL).fit(table(), y)
 
 

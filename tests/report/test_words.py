@@ -73,3 +73,10 @@ def test_differences_have_a_sign_and_ranks_no_needless_digits() -> None:
 def test_plurals() -> None:
     assert [words.plural(n, "dataset") for n in (0, 1, 2)] == ["0 datasets", "1 dataset", "2 datasets"]
     assert words.plural(1200, "search") == "1,200 searches"
+
+
+def test_nothing_is_below_zero_by_rounding_alone() -> None:
+    writers = (words.number, words.whole, words.score, words.percent)
+    assert [write(-0.0) for write in writers] == ["0.00", "0", "0.0000", "0.0 %"]
+    assert (words.number(-0.001), words.whole(-0.2), words.percent(-0.0001)) == ("0.00", "0", "0.0 %")
+    assert (words.number(-1.5), words.whole(-2.0)) == ("-1.50", "-2")

@@ -34,7 +34,7 @@ def percent(share: float, digits: int | None = None) -> str:
         return "more than 99.9 %"
     if digits is None:
         digits = 1 if 0 < share < 0.0995 or 0.99 <= share < 1 else 0
-    return f"{share:.{digits}%}".replace("%", " %")
+    return f"{share:z.{digits}%}".replace("%", " %")
 
 
 def of(count: int, total: int, what: str) -> str:

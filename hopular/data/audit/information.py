@@ -68,7 +68,7 @@ def _finding(check: str, severity: Severity, much: str, found: Skill, table: Tab
         text += f"is right on {percent(found.score, 1)} of new rows, always saying the most frequent class on "
         text += f"{percent(found.base, 1)}, and its AUC is {found.order:.2f} ± {found.error:.2f} (0.5 is chance)."
     else:
-        text += f"has R² {found.score:.2f} on new rows and rank correlation {found.order:.2f} ± {found.error:.2f}."
+        text += f"has R² {found.score:z.2f} on new rows and rank correlation {found.order:z.2f} ± {found.error:.2f}."
     return Finding(check, severity, text)
 
 

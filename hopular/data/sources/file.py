@@ -22,6 +22,7 @@ from hopular.data.numbers import SIGNS, Form, NumberForm, Style, is_doubtful
 from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 from hopular.redaction import without_secrets
+from hopular.report.words import plural
 
 VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused
 PARTS = {
@@ -182,7 +183,7 @@ def _without_codes(raw: pd.DataFrame, codes: tuple[str | int | float, ...]) -> t
             coded |= text.isin(texts) | pd.to_numeric(text, errors="coerce").isin(numbers)
         count += int(coded.sum())
         columns[name] = column.mask(coded) if coded.any() else column
-    return pd.DataFrame(columns), [f"{count} values are missing by the codes {', '.join(map(str, codes))}"]
+    return pd.DataFrame(columns), [f"{plural(count, 'value')} missing by the codes {', '.join(map(str, codes))}"]
 
 
 def _labelled(column: pd.Series[Any], sidecar: Sidecar, style: Style) -> tuple[Array, list[str]]:
@@ -194,7 +195,7 @@ def _labelled(column: pd.Series[Any], sidecar: Sidecar, style: Style) -> tuple[A
         raise DataError(f"{said}: choose another one")
     if count and (may_drop is False or (may_drop is None and 2 * count >= rows)):
         raise DataError(f"{said}: drop_missing_target = true in the sidecar leaves them out")
-    return ~missing, [f"{count} of {rows} rows are left out, their target is missing"] if count else []
+    return ~missing, [f"{count} of {rows} rows left out for lack of a target"] if count else []
 
 
 def _rows(value: Any, kept: Array | None = None) -> Any:
@@ -235,7 +236,7 @@ def _parts(column: pd.Series[Any], kept: Array) -> pd.Series[Any]:
     if (unknown := parts.isna().to_numpy() & kept).any():
         row = int(unknown.argmax())
         raise DataError(
-            f"split column {column.name!r} says {column.iloc[row]!r} in data row {row + 1}: "
+            f"split column {column.name!r} says {column.tolist()[row]!r} in data row {row + 1}: "
             f"it must be one of {', '.join(known)}"
         )
     return parts

@@ -15,6 +15,7 @@ from hopular.data.download import UnreachableError
 from hopular.data.errors import DataError
 from hopular.data.kinds import convert, convert_target
 from hopular.data.numbers import Form
+from hopular.report.words import plural
 
 VERSION = "2"  # of what this module makes of an answer
 RETRIES, DELAY = 3, 1.0  # of the download, and seconds between them
@@ -41,7 +42,7 @@ def _build(number: int) -> Dataset:
     y, task, target_notes = convert_target(content.target[known].reset_index(drop=True), None)
     if not known.all():
         X = X[known].reset_index(drop=True)
-        notes.append(f"{int((~known).sum())} rows without a target were dropped")
+        notes.append(f"{plural(int((~known).sum()), 'row')} without a target left out")
     details = content.details
     name = f"openml:{number}"
     source = f"OpenML {number}, {details['name']} version {details['version']}"
