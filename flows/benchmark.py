@@ -213,8 +213,8 @@ def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -
 
 
 def _audit(runner: Any, plan: Plan, reference: str, facts: dict[str, Any], splits: list[tuple[str, str]]) -> Any:
-    names = [name for name, _ in splits]
-    return _submit(runner, audit, **_source(plan, reference), fingerprint=facts["fingerprint"], splits=names)
+    rows = [fingerprint for _, fingerprint in splits]
+    return _submit(runner, audit, **_source(plan, reference), fingerprint=facts["fingerprint"], splits=rows)
 
 
 def _next_task(runner: Any, course: Course, step: int) -> Any:

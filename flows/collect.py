@@ -48,7 +48,8 @@ def dataset_facts(found: dict[str, Any], audited: Any) -> DatasetFacts:
         findings = tuple((str(a), str(b), str(c)) for a, b, c in audited.result())
     else:
         findings = (("warning", "audit", f"The audit failed: {reason_of(audited.state)}"),)
-    return DatasetFacts(**{**found, "source": without_secrets(found["source"])}, findings=findings)
+    values = {**found, "source": without_secrets(found["source"]), "notes": tuple(found["notes"])}
+    return DatasetFacts(**values, findings=findings)
 
 
 def candidates(facts: DatasetFacts, courses: Sequence[Course]) -> list[Candidate]:

@@ -98,6 +98,7 @@ def fetch(reference: str, target: str | None) -> Json:
         "source": dataset.source,
         "fingerprint": dataset.fingerprint,
         "suite": None if entry is None else entry.suite,
+        "notes": list(dataset.notes),
     }
 
 
@@ -115,9 +116,9 @@ def split(reference: str, target: str | None, wanted: int | None) -> list[tuple[
     **KEPT,
 )
 def audit(reference: str, target: str | None, fingerprint: str, splits: list[str]) -> list[tuple[str, str, str]]:
-    """What is wrong or odd with a dataset and the splits in use; the worst first. `fingerprint` is its content."""
+    """What is wrong or odd with a dataset and the splits in use, the worst first; all named by their fingerprints."""
     dataset = load(reference, target=target)
-    findings = audit_dataset(dataset, [found for found in make_splits(dataset) if found.id in splits])
+    findings = audit_dataset(dataset, [found for found in make_splits(dataset) if found.fingerprint in splits])
     return [(found.severity, found.check, found.sentence) for found in findings]
 
 

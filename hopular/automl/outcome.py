@@ -164,6 +164,7 @@ def describe(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
         source=without_secrets(dataset.source),
         fingerprint=dataset.fingerprint,
         findings=tuple((finding.severity, finding.check, finding.sentence) for finding in findings),
+        notes=dataset.notes,
     )
 
 

@@ -40,6 +40,7 @@ class DatasetFacts:
     fingerprint: str
     suite: str | None = None  # "small" or "medium" for the paper's
     findings: tuple[tuple[str, str, str], ...] = ()  # of the audit: severity, check, sentence; the worst first
+    notes: tuple[str, ...] = ()  # on how it was read
 
     @property
     def is_doubtful(self) -> bool:
@@ -138,7 +139,7 @@ def read_scores(text: str) -> pd.DataFrame:
 
 def _facts(values: Mapping[str, Any]) -> DatasetFacts:
     findings = tuple((str(a), str(b), str(c)) for a, b, c in values["findings"])
-    return DatasetFacts(**{**values, "findings": findings})
+    return DatasetFacts(**{**values, "findings": findings, "notes": tuple(values.get("notes", ()))})
 
 
 def _unit(values: Mapping[str, Any]) -> Unit:

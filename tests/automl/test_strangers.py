@@ -106,3 +106,21 @@ def test_it_works(name: str, tmp_path: Path) -> None:
     else:
         assert (answers == dataset.y.to_numpy()).mean() >= least
         assert list(again.predict_proba(read_table(file)).columns) == sorted(dataset.classes)
+
+
+def amounts() -> bytes:
+    """Features and target as people in Germany write them, and a new row that means nothing by itself."""
+    rows = [f"{150 + 25 * n:,};{n % 9 / 8 + 1:.3f} kg;{(2000 + 50 * n):,} €" for n in range(N)]
+    return "\n".join(["area;weight;price", *(row.replace(",", ".") for row in rows)]).encode()
+
+
+@pytest.mark.slow
+def test_amounts_are_learned_and_new_rows_are_read_alike(tmp_path: Path) -> None:
+    (tmp_path / "houses.csv").write_bytes(amounts())
+    dataset = load(str(tmp_path / "houses.csv"), target="price")
+    assert dataset.y.max() == 7950
+    fitted = fit_table(dataset, 120, methods=["mean", "pls"])
+    again = load_fitted(fitted.save(tmp_path / "model"))
+    (tmp_path / "new.csv").write_text("area,weight\n1.525,1.250 kg\n")
+    (answer,) = again.predict(read_table(tmp_path / "new.csv"))
+    assert answer == pytest.approx(4750, abs=20)

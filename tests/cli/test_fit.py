@@ -53,6 +53,13 @@ def test_rows_in_the_order_of_time_and_guesses_at_numbers_are_said(hopular: Hopu
     assert "note          dots read as separators of thousands: sold" in outcome.out
     assert "note  note          The target of a row is much like that of the row before" in outcome.out
     assert "If the order is that of time, test on later rows" in outcome.out
+    report = (tmp_path / "model" / "report.html").read_text(encoding="utf-8")
+    assert "<dd>dots read as separators of thousands: sold</dd>" in report
+    described = hopular("datasets", str(tmp_path / "daily.csv"), "--target", "sold").out
+    assert "note          dots read as separators of thousands: sold" in described
+    (tmp_path / "new.csv").write_text("day\n150\n")
+    predicted = hopular("predict", str(tmp_path / "model"), str(tmp_path / "new.csv")).out
+    assert float(predicted.splitlines()[1]) == pytest.approx(1400, abs=50)
 
 
 def test_json_for_scripts_and_nothing_else(hopular: Hopular, file: Path, tmp_path: Path) -> None:
