@@ -103,7 +103,7 @@ def _check(dataset: Dataset) -> None:
     if not X.shape[1]:
         raise DataError(f"dataset {name!r} has no feature beside its target {y.name!r}: keep at least one column")
     if len(y) != len(X):
-        raise DataError(f"dataset {name!r} has {len(X)} rows of features and {len(y)} of target")
+        raise DataError(f"dataset {name!r} has {plural(len(X), 'row')} of features and {len(y)} of target")
     if not X.columns.is_unique:
         twice = sorted({str(c) for c in X.columns[X.columns.duplicated()]})
         raise DataError(f"dataset {name!r} has more than one column named {', '.join(twice)}: rename them")
@@ -125,7 +125,7 @@ def _check(dataset: Dataset) -> None:
     for extra in ("parts", "groups", "time", "file_rows"):
         value = getattr(dataset, extra)
         if value is not None and len(value) != len(X):
-            raise DataError(f"dataset {name!r} has {len(X)} rows and {len(value)} rows of {extra}")
+            raise DataError(f"dataset {name!r} has {plural(len(X), 'row')} and {plural(len(value), 'row')} of {extra}")
     if dataset.parts is not None:
         unknown = sorted(set(dataset.parts.astype(object).stack().dropna()) - set(PARTS))
         if unknown or dataset.parts.isna().any(axis=None):

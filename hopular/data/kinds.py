@@ -391,14 +391,11 @@ def _written(raw: _Raw, note: Note, style: Style) -> _Raw | None:
     guess = guess_form(texts, style)
     if guess is None:
         return None
-    form = guess.form
-    values = [read_number(name, form) for name in raw.names]
-    present = [value for value in values if value is not None]
-    is_whole = not any(form.decimal in text for text in texts) if form.decimal else True
-    dtype: Any = np.float64
-    if is_whole and len(present) == len(values) and max(map(abs, present)) < 2**62:
-        dtype = np.int64
-    numbers = np.array([np.nan if value is None else value for value in values]).astype(dtype)
+    form, numbers = guess.form, dict(zip(texts, guess.values, strict=True))
+    values = np.array([numbers.get(name, np.nan) for name in raw.names])
+    has_fraction = bool(form.decimal) and any(form.decimal in text for text in texts)
+    if not has_fraction and bool((values == np.floor(values)).all()) and np.abs(values).max() < 2**62:
+        values = values.astype(np.int64)
     thousands = "," if form.decimal == "." else "."
     has_thousands = bool(form.decimal) and any(thousands in text for text in texts)
     if form.unit:
@@ -411,7 +408,7 @@ def _written(raw: _Raw, note: Note, style: Style) -> _Raw | None:
         note(f"{_NAMES[form.decimal]} read as decimal signs ({other})")
     elif form.decimal == "," and not form.unit:
         note(_PLAIN)
-    return _Raw("numbers", _spread(numbers, raw), written=form, text=raw if form.unit or has_thousands else None)
+    return _Raw("numbers", _spread(values, raw), written=form, text=raw if form.unit or has_thousands else None)
 
 
 def _tell_others(raw: _Raw, note: Note, style: Style) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 SIGNS = (".", ",")
@@ -62,10 +62,11 @@ UNKNOWN = Style()
 
 @dataclass(frozen=True)
 class Guess:
-    """The form of the numbers of a column, and whether it may as well be another."""
+    """The form of the numbers of a column, whether it may as well be another, and the numbers by it."""
 
     form: NumberForm
     in_doubt: bool = False
+    values: tuple[float, ...] = ()
 
 
 def split_unit(text: str) -> tuple[str, str] | None:
@@ -102,7 +103,11 @@ def guess_form(texts: Sequence[str], style: Style) -> Guess | None:
     guesses = [Guess(NumberForm(style.told, unit))] if style.told else []
     if (found := _guess(bodies, unit, style)) is not None:
         guesses.append(found)
-    return next((guess for guess in guesses if all(_value(body, guess.form) is not None for body in bodies)), None)
+    for guess in guesses:
+        values = tuple(value for body in bodies if (value := _value(body, guess.form)) is not None)
+        if len(values) == len(bodies):
+            return replace(guess, values=values)
+    return None
 
 
 def is_doubtful(texts: Iterable[str], sign: str = ".") -> bool:

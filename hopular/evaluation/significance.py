@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.evaluation.scores import orient
+from hopular.report.words import plural
 
 Array = np.ndarray[Any, Any]
 DRAWS = 20_000  # from the posterior: probabilities to about 0.4 %
@@ -218,7 +219,8 @@ def bayesian_signed_rank(gains: Sequence[float] | Array, rope: float, *, seed: i
     """
     gain = np.asarray(gains, dtype=float)
     if not np.isfinite(gain).all():
-        raise ValueError(f"{int((~np.isfinite(gain)).sum())} scores are not finite: leave out datasets with failures")
+        lost = plural(int((~np.isfinite(gain)).sum()), "score")
+        raise ValueError(f"{lost} not finite: leave out datasets with failures")
     if rope < 0:
         raise ValueError(f"rope must be at least 0, got {rope}: it is a difference that does not matter")
     if len(gain) < 2:

@@ -14,6 +14,8 @@ import torch
 from scipy.special import wrightomega
 from torch import Tensor
 
+from hopular.report.words import plural
+
 
 def _check_beta(beta: float) -> None:
     if not (beta > 0 and math.isfinite(beta)):
@@ -27,7 +29,7 @@ def _check_patterns(patterns: Tensor, at_least: int = 1) -> None:
             "pass a floating-point tensor of shape (N, d), one pattern per row"
         )
     if len(patterns) < at_least:
-        raise ValueError(f"patterns holds {len(patterns)} rows; pass at least {at_least}")
+        raise ValueError(f"patterns holds {plural(len(patterns), 'row')}; pass at least {at_least}")
 
 
 def _check_state(name: str, state: Tensor, patterns: Tensor) -> None:

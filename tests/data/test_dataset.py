@@ -52,7 +52,7 @@ def test_kinds_and_classes() -> None:
             {"task": "regression", "y": pd.Series([1.0, -1e200, 2.0], name="mass")},
             r"target 'mass' has values up to 1e\+200, .*: give it in a larger unit",
         ),
-        ({"time": pd.Series([1.0])}, "3 rows and 1 rows of time"),
+        ({"time": pd.Series([1.0])}, "3 rows and 1 row of time"),
         ({"parts": pd.DataFrame({"s": ["train", "tset", "test"]})}, r"must be one of .* not \['tset'\]"),
         ({"parts": pd.DataFrame({"s": ["train", None, "test"]})}, "not missing"),
     ],

@@ -148,6 +148,11 @@ def test_signs_and_units_are_taken_off_with_a_note(tmp_path, cache, texts, secon
     assert f"read as numbers without {unit!r}: target" in dataset.notes
 
 
+def test_small_numbers_with_exponents_are_not_whole(tmp_path, cache):
+    path = save(tmp_path, {"x": [f"{place}e-3 kg" for place in range(1, ROWS + 1)], "y": ["a", "b"] * 30})
+    assert file.load(path, "y").X["x"][1] == 0.002
+
+
 def test_categories_and_classes_keep_their_units(tmp_path, cache):
     grades = ["5 kg", "10 kg", "15 kg"] * 20
     dataset = file.load(save(tmp_path, {"grade": grades, "class": grades}), "class")

@@ -75,7 +75,7 @@ def test_notes_list_columns_but_not_without_end():
         ),
         ({"day": [1.5]}, {"day": "date"}, "column 'day' cannot be date: '1.5' in data row 1 is no date"),
         ({"size": [1.0, np.inf, -np.inf]}, {}, "column 'size' has 2 infinite values: replace or remove them"),
-        ({"size": ["1", "inf"]}, {}, "column 'size' has 1 infinite values: replace or remove them"),
+        ({"size": ["1", "inf"]}, {}, "column 'size' has 1 infinite value: replace or remove them"),
         (
             {"size": [[1], [2]]},
             {},
@@ -167,7 +167,7 @@ def test_the_task_can_be_given():
         (["1", "2", "?"], None, "target 'y' is missing in 1 of 3 rows: drop them"),
         (["1", "2", "?"], "classification", "target 'y' is missing in 1 of 3 rows: drop them"),
         (["1", "b"], "regression", "column 'y' cannot be continuous: 'b' in data row 2 is no number"),
-        ([1.5, np.inf], None, "column 'y' has 1 infinite values: replace or remove them"),
+        ([1.5, np.inf], None, "column 'y' has 1 infinite value: replace or remove them"),
         (
             [1],
             "regresion",

@@ -267,7 +267,7 @@ def test_methods_that_were_not_run_everywhere_are_left_out_and_named():
         (lambda m, h: critical_difference(1, 5), "The critical difference needs at least 2 methods"),
         (lambda m, h: critical_difference(3, 5, alpha=5), "alpha must be between 0 and 1, got 5; use 0.05"),
         (lambda m, h: bayesian_signed_rank([0.5], 0.01), "needs at least 2 datasets, got 1: add datasets"),
-        (lambda m, h: bayesian_signed_rank([1, np.nan], 0.01), "1 scores are not finite: leave out datasets"),
+        (lambda m, h: bayesian_signed_rank([1, np.nan], 0.01), "1 score not finite: leave out datasets"),
         (lambda m, h: bayesian_signed_rank([1, 2], -1), "rope must be at least 0, got -1"),
     ],
 )
