@@ -32,6 +32,8 @@ class Assignment:
     benchmark: str
     flow_run: str
     store: str  # the tracking store that results are kept in: in another one they count as not there
+    fingerprint: str  # of what computes it: whoever works on it checks that it is the same there
+    scoring: str  # fingerprint of the code that scores its predictions
 
     @property
     def architecture(self) -> str:
@@ -51,7 +53,7 @@ class Assignment:
     @property
     def key(self) -> str:
         """Identifies the unit by content: the same key means the same result."""
-        return content_key(self.study, str(self.budget.replicates))
+        return content_key(self.study, str(self.budget.replicates), self.scoring)
 
 
 def content_key(*parts: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +21,15 @@ from flows.publish import closing_words, rank, report
 from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
 from flows.scratch import own_scratch
-from flows.tasks import audit, evaluate, fetch, search, seconds_for, split, train
+from flows.tasks import audit, evaluate, fetch, lineage_of, search, seconds_for, split, train
+from flows.tracking.lineage import make_maker
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
-from flows.tracking.units import end_running, finish_unit, is_there
+from flows.tracking.units import end_running, finish_unit, is_there, reasons
 from hopular.methods import get_method
+from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.redaction import without_secrets
-from hopular.search.engine import name_study
+from hopular.search.engine import study_name
 from hopular.search.warm import keep_warm
 
 if TYPE_CHECKING:
@@ -86,6 +88,7 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
     if any(course.unit.device != "cpu" for course in courses):
         make_limit()
     tell(Event("planned", trials=len(courses), message=benchmark))
+    _tell_changes(client, courses)
     get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
     audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}
     submit, is_lost = partial(_next_task, runner), partial(_is_lost, client)
@@ -110,6 +113,21 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
     last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
     outcome: dict[str, Any] = _submit(runner, report, **last).result()
     return outcome
+
+
+def _tell_changes(client: MlflowClient, courses: list[Course]) -> None:
+    """Say, once for each method, why units are computed again that were computed before with something else."""
+    make = cache(make_maker)
+    units = {course.unit.key: course.unit for course in courses}
+    lineages = {key: lineage_of(unit, make(unit.method, unit.device)) for key, unit in units.items()}
+    try:
+        found = reasons(client, lineages)
+    except Exception as error:  # it is good to know, but the benchmark does without
+        get_run_logger().warning("whether units were computed before with other code is not known: %s", error)
+        return
+    for method, why in dict.fromkeys((units[key].method, why) for key, why in found.items()):
+        tell(Event("changed", method=method, message=why))
+        get_run_logger().info("%s: %s", method, why)
 
 
 def _is_lost(client: MlflowClient, course: Course) -> bool:
@@ -179,33 +197,38 @@ def _source(plan: Plan, reference: str) -> dict[str, Any]:
 
 def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -> Iterator[Course]:
     """One course per dataset, split and method; an ensemble comes after the searches that it chooses from."""
-    device = device_of(plan)
+    device, scoring = device_of(plan), scoring_code()
     for reference, (facts, splits) in datasets.items():
-        for name, fingerprint in splits:
+        for name, split_fingerprint in splits:
             others: list[Course] = []
             for method in plan.methods_for(facts["task"]):
                 source = _source(plan, reference)
                 is_ensemble = get_method(method).group == "ensemble"
                 problem = problem_of(reference, source["target"], facts["fingerprint"], name)
+                own_device = device if get_method(method).uses_gpu else "cpu"
+                maker = take_fingerprint(method, own_device).digest
                 if is_ensemble:
-                    study = f"{problem.name} {method} {content_key(*(other.unit.study for other in others))[:16]}"
+                    parts = (maker, *(other.unit.study for other in others))
+                    study = f"{problem.name} {method} {content_key(*parts)[:16]}"
                 else:
-                    study = name_study(problem, method, plan.limited_budget, plan.seed)
+                    study = study_name(problem, method, plan.limited_budget, plan.seed, own_device)
                 unit = Assignment(
                     **source,
                     dataset=facts["name"],
                     dataset_fingerprint=facts["fingerprint"],
                     split=name,
-                    split_fingerprint=fingerprint,
+                    split_fingerprint=split_fingerprint,
                     method=method,
                     study=study,
                     budget=plan.limited_budget,
                     seed=plan.seed,
                     threads=threads_of(plan),
-                    device=device if get_method(method).uses_gpu else "cpu",
+                    device=own_device,
                     benchmark=benchmark,
                     flow_run=_flow_run(),
                     store=store,
+                    fingerprint=maker,
+                    scoring=scoring,
                 )
                 course = Course(unit, after=list(others) if is_ensemble else [])
                 others.append(course)

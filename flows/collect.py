@@ -15,8 +15,8 @@ import psutil
 from flows.plan import DEFAULT_METHODS, Plan
 from flows.schedule import Course, reason_of
 from flows.tracking.champion import Candidate
-from flows.tracking.lineage import commit, versions
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from flows.tracking.lineage import make_maker
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Maker, Results, Unit
 from hopular.methods import get_method
 from hopular.redaction import without_secrets
 from hopular.report.words import plural
@@ -81,7 +81,7 @@ def _unit(course: Course) -> Unit:
         "run_id": found.get("run_id", ""),
     }
     if course.error:
-        return Unit(**known, state="failed", reason=course.error)
+        return Unit(**known, state="failed", reason=course.error, maker=make_maker(unit.method, unit.device))
     best = found["best"]
     return Unit(
         **known,
@@ -90,21 +90,17 @@ def _unit(course: Course) -> Unit:
         valid_score=course.results[1]["replicates"][0]["valid_score"],
         curve=tuple((int(step), float(score)) for step, score in best["curve"]),
         is_reused=course.is_reused,
+        maker=Maker(**found["maker"]),
     )
 
 
 def provenance(plan: Plan) -> dict[str, str]:
-    """Versions, commit, hardware and seed."""
-    from flows.runners import device_of  # Prefect, which `command_of` does without
-
+    """Hardware, seed and runner; commit, versions and device are those of each unit."""
     return {
-        "versions": versions(),
-        "commit": commit() or "not in a git checkout",
         "machine": f"{platform.system()} {platform.machine()}, {plural(psutil.cpu_count() or 1, 'core')}, "
         f"{psutil.virtual_memory().total / 2**30:.0f} GB",
         "seed": str(plan.seed),
         "runner": plan.runner,
-        "device": device_of(plan),
     }
 
 

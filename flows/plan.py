@@ -14,6 +14,7 @@ from hopular.data import expand
 from hopular.data.dataset import Task
 from hopular.data.errors import nearest
 from hopular.methods import get_method, methods
+from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.methods.method import Group
 from hopular.search.budget import Budget, preset
 
@@ -81,8 +82,11 @@ class Plan(BaseModel):
         return sorted(names, key=lambda name: get_method(name).group == "ensemble")
 
     def wanted(self) -> str:
-        """A hash of all that results depend on beside the data."""
-        parts = [*sorted(select_methods(self.methods)), repr(self.limited_budget), self.splits, self.seed]
+        """A hash of all that results depend on beside the data: the code and libraries of the methods as well."""
+        from flows.runners import device_of  # Prefect, which a plan does without
+
+        makers = [take_fingerprint(name, device_of(self)).digest for name in sorted(select_methods(self.methods))]
+        parts = [*makers, scoring_code(), repr(self.limited_budget), self.splits, self.seed]
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 
     def digest(self, fingerprints: Sequence[str]) -> str:

@@ -81,16 +81,18 @@ def report(
 
 
 def lineage_of(results: Results) -> Lineage:
-    """Where a benchmark came from, as far as it is the same for all of its units."""
+    """Where a benchmark came from; commits, versions and devices are those of its units."""
     limits = ", ".join(f"{name} {value}" for name, value in results.settings.get("limits", {}).items())
-    budget = str(results.settings.get("budget", ""))
+    budget, made_with = str(results.settings.get("budget", "")), results.made_with
     return Lineage(
         results.id,
         flow_run=str(flow_run.id or ""),
         seed=results.settings.get("seed"),
         budget=f"{budget} ({limits})" if limits else budget,
         architecture=", ".join(sorted({architecture_of(unit) for unit in results.units} - {""})),
-        device=results.provenance.get("device", ""),
+        device=made_with.get("device", ""),
+        commit=made_with.get("commit", ""),
+        versions=made_with.get("versions", ""),
     )
 
 

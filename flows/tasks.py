@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import partial
 from logging import getLogger
 from pathlib import Path
@@ -28,7 +29,7 @@ from flows.gpu import slot
 from flows.progress import Event, tell
 from flows.retries import FETCH_RETRY, RETRY
 from flows.stopping import should_stop
-from flows.tracking.lineage import Lineage
+from flows.tracking.lineage import Lineage, in_line, make_maker
 from flows.tracking.models import log_model, note_no_model
 from flows.tracking.neighbours import log_neighbours
 from flows.tracking.pictures import log_pictures
@@ -42,7 +43,9 @@ from hopular.data.dataset import Task
 from hopular.data.registry import entries
 from hopular.evaluation.metrics import PRIMARY, bootstrap
 from hopular.evaluation.metrics import evaluate as evaluate_predictions
+from hopular.evaluation.results import Maker
 from hopular.methods import get_method
+from hopular.methods.fingerprint import take_fingerprint
 from hopular.methods.saved import load_model
 from hopular.redaction import without_secrets
 from hopular.search.engine import SearchResult, read_result
@@ -146,9 +149,11 @@ def search(unit: Assignment, others: list[str]) -> Json:
 
     `others` are the methods an ensemble may choose from.
     """
-    client = open_store()
-    lineage, start = lineage_of(unit), time.monotonic()
-    run_id = patiently(lambda: start_unit(client, lineage, unit.key, rows_of(unit)[0]))
+    check_code(unit)
+    client, maker = open_store(), make_maker(unit.method, unit.device)
+    dataset, _ = rows_of(unit)
+    lineage, start = lineage_of(unit, maker, dataset.source), time.monotonic()
+    run_id = patiently(lambda: start_unit(client, lineage, unit.key, dataset))
     with _finishing(unit, run_id):
         tell(_event(unit, "search"))
         if get_method(unit.method).group == "ensemble":
@@ -181,6 +186,7 @@ def search(unit: Assignment, others: list[str]) -> Json:
         "trials": dict(Counter(record.state for record in result.records)),
         "summary": result.summary,
         "seconds": time.monotonic() - start,
+        "maker": asdict(maker),
     }
 
 
@@ -201,7 +207,7 @@ def _search(unit: Assignment, on_trial: Any) -> SearchResult:
 def _choose_members(unit: Assignment, others: list[str]) -> SearchResult:
     """An ensemble is not searched for: its members are chosen among all that the other methods tried."""
     problem = problem_of(*_rows(unit))
-    tried = {method: read_result(problem, method, unit.budget, seed=unit.seed) for method in others}
+    tried = {method: read_result(problem, method, unit.budget, seed=unit.seed, device=unit.device) for method in others}
     folders = {method: predictions_folder() / result.study.rpartition(" ")[2] for method, result in tried.items()}
     members = choose_members(problem, {m: result.records for m, result in tried.items()}, folders, unit.budget)
     record = Record(0, unit.seed, {"members": members}, "complete", score=0.0)
@@ -211,6 +217,7 @@ def _choose_members(unit: Assignment, others: list[str]) -> SearchResult:
 @task(name="train", task_run_name="train {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
 def train(unit: Assignment, found: Json) -> Json:
     """Train the best setting with each replicate seed; predictions of the test rows and the first model are kept."""
+    check_code(unit)
     client, run_id, record = open_store(), found["run_id"], Record.from_json(found["best"])
     dataset, rows = rows_of(unit)
     X_test = dataset.X.iloc[rows.test].reset_index(drop=True)
@@ -313,21 +320,32 @@ def _scores(unit: Assignment, task: Task, truth: Any, predictions: Any, replicat
     ]
 
 
-def lineage_of(unit: Assignment) -> Lineage:
-    dataset, _ = rows_of(unit)
+def check_code(unit: Assignment) -> None:
+    """Refuse to compute a unit with other code or libraries than it is known by."""
+    if take_fingerprint(unit.method, unit.device).digest != unit.fingerprint:
+        raise UnitError(
+            f"the code of {unit.method} or a version of its libraries is another one here than where the benchmark "
+            "began: start it again, with the same on all machines"
+        )
+
+
+def lineage_of(unit: Assignment, maker: Maker, source: str = "") -> Lineage:
     return Lineage(
         benchmark=unit.benchmark,
         flow_run=unit.flow_run,
         dataset=unit.dataset,
         dataset_fingerprint=unit.dataset_fingerprint,
-        source=dataset.source,
+        source=source,
         split=unit.split,
         split_fingerprint=unit.split_fingerprint,
         method=unit.method,
         seed=unit.seed,
         budget=repr(unit.budget),
         architecture=unit.architecture,
-        device=unit.device,
+        device=maker.device,
+        commit=maker.commit,
+        code=maker.code,
+        versions=in_line(maker.versions),
     )
 
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import platform
+import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Literal
 
+from hopular import __version__
+from hopular.evaluation.results import Maker
+from hopular.methods.fingerprint import take_fingerprint
 from hopular.redaction import without_secrets
 
 Kind = Literal["benchmark", "unit", "trial"]
 
-PACKAGES = (
-    *("hopular", "torch", "scikit-learn", "xgboost", "lightgbm", "catboost"),
-    *("numpy", "pandas", "optuna", "mlflow", "prefect"),
-)
+SOURCE = ("flows", "hopular", "search_spaces")  # folders where a file that git does not know is a change
+ONE_COMMIT = re.compile(r"[0-9a-f]{40,64}( \(changed\))?")  # a benchmark may have units of several
+SHORT = 12  # characters of a fingerprint
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,9 @@ class Lineage:
     budget: str = ""
     architecture: str = ""  # of Hopular
     device: str = ""
+    commit: str = ""
+    code: str = ""
+    versions: str = ""
 
     def tags(self) -> dict[str, str]:
         """The tags of a run, all beginning with `hopular.` but for those that MLflow's own pages show."""
@@ -48,34 +54,38 @@ class Lineage:
             value = getattr(self, name)
             if value not in ("", None):
                 yield f"hopular.{name}", without_secrets(str(value))
-        yield "hopular.versions", versions()
         yield "mlflow.source.name", "hopular"
         yield "mlflow.source.type", "JOB"
-        if commit():
-            yield "hopular.commit", commit()
-            yield "mlflow.source.git.commit", commit().partition(" ")[0]
+        if ONE_COMMIT.fullmatch(self.commit):
+            yield "mlflow.source.git.commit", self.commit.partition(" ")[0]
+
+
+def make_maker(method: str, device: str) -> Maker:
+    """What a unit of a method is made with here and now."""
+    found = take_fingerprint(method, device)
+    versions = {"python": platform.python_version(), "hopular": __version__, **found.versions}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return Maker(commit(), found.code[:SHORT], versions, found.device, now)
+
+
+def in_line(versions: Mapping[str, str]) -> str:
+    """Versions as a tag has them: 'python 3.11.7, numpy 2.4.6'."""
+    return ", ".join(f"{name} {found}" for name, found in versions.items())
+
+
+def read_versions(line: str) -> dict[str, str]:
+    """What `in_line` wrote."""
+    return {name: found for name, _, found in (item.rpartition(" ") for item in line.split(", "))}
 
 
 @cache
-def versions() -> str:
-    """Python and the packages that results depend on, in one line."""
-    return ", ".join([f"python {platform.python_version()}", *(f"{name} {found}" for name, found in _installed())])
-
-
-def _installed() -> Iterator[tuple[str, str]]:
-    for name in PACKAGES:
-        try:
-            yield name, version(name)
-        except PackageNotFoundError:
-            continue
-
-
-@cache
-def commit() -> str:
-    """The commit of this source tree, '(changed)' if files differ from it; empty where there is no repository."""
-    folder = Path(__file__).parent
+def commit(folder: Path = Path(__file__).parents[2]) -> str:
+    """The commit of this source tree, '(changed)' if files differ from it; empty where it is in no repository."""
+    if not _git(folder, "ls-files", *SOURCE):  # installed below a repository of somebody else's
+        return ""
     found = _git(folder, "rev-parse", "HEAD")
-    return f"{found} (changed)" if found and _git(folder, "status", "--porcelain", "-uno") else found
+    changed = _git(folder, "status", "--porcelain", "-uno") or _git(folder, "status", "--porcelain", "--", *SOURCE)
+    return f"{found} (changed)" if found and changed else found
 
 
 def _git(folder: Path, *command: str) -> str:

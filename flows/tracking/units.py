@@ -7,10 +7,11 @@ import math
 import time
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.tracking.experiments import PREFIX, dataset_experiment
-from flows.tracking.lineage import Lineage
+from flows.tracking.experiments import PREFIX, SHORT, dataset_experiment
+from flows.tracking.lineage import Lineage, read_versions
 from flows.tracking.store import one_at_a_time
 from flows.tracking.trials import PARENT
 from hopular.redaction import without_secrets
@@ -25,15 +26,19 @@ if TYPE_CHECKING:
 
 State = Literal["FINISHED", "FAILED", "KILLED"]
 UNIT, REASON, BEST = "hopular.unit", "hopular.reason", "best."
+MAKER = ("hopular.commit", "hopular.versions", "mlflow.source.git.commit")  # may differ between equal fingerprints
+SAME = ("hopular.split_fingerprint", "hopular.method", "hopular.seed", "hopular.budget")  # what runs are compared by
 MAX_COLUMNS = 500  # described in a dataset's schema; MLflow bounds its length
 
 
 def start_unit(client: MlflowClient, lineage: Lineage, key: str, dataset: Dataset | None) -> str:
     """The id of the unit's run, made or found again by `key`, and RUNNING.
 
-    A unit that is there already is gone on with: it keeps its lineage, and a tag `hopular.in.<benchmark>` says which
-    benchmarks it is part of.
+    A unit that is there already is gone on with: it keeps its lineage, except that it is of whoever finishes it, and a
+    tag `hopular.in.<benchmark>` says which benchmarks it is part of.
     """
+    from mlflow.entities import RunTag
+
     experiment = dataset_experiment(client, lineage)
     membership = f"hopular.in.{lineage.benchmark}"
     with one_at_a_time("units"):
@@ -44,6 +49,9 @@ def start_unit(client: MlflowClient, lineage: Lineage, key: str, dataset: Datase
         if not run.data.params:  # it is new, or the process that made it was killed before it could describe it
             _describe(client, run, lineage, dataset)
     run_id = str(run.info.run_id)
+    maker = {name: value for name, value in lineage.tags().items() if name in MAKER}
+    if not maker.items() <= run.data.tags.items():
+        client.log_batch(run_id, tags=[RunTag(name, value) for name, value in maker.items()])
     if membership not in run.data.tags:
         client.set_tag(run_id, membership, "reused")
     if run.info.status != "RUNNING":
@@ -57,6 +65,62 @@ def find_unit(client: MlflowClient, experiment: str, key: str) -> Run | None:
         [experiment], f"tags.`{UNIT}` = '{key}'", order_by=["attributes.start_time ASC"], max_results=100
     )
     return min(runs, key=lambda run: (run.info.start_time, run.info.run_id), default=None)
+
+
+def reasons(client: MlflowClient, units: Mapping[str, Lineage]) -> dict[str, str]:
+    """Why units, given by their keys, are computed again although the same was asked for and computed before.
+
+    A unit that has a run of its own is not computed again but gone on with; one that was never asked for is new.
+    """
+    tags = {key: lineage.tags() for key, lineage in units.items()}
+    found: dict[str, str] = {}
+    for dataset, fingerprint in {(lineage.dataset, lineage.dataset_fingerprint) for lineage in units.values()}:
+        runs = _units_of(client, dataset, fingerprint)
+        known = {run.data.tags.get(UNIT) for run in runs}
+        latest = {tuple(run.data.tags.get(name) for name in SAME): run for run in runs}
+        for key, own in tags.items():
+            before = latest.get(tuple(own.get(name) for name in SAME))
+            if units[key].dataset_fingerprint == fingerprint and key not in known and before is not None:
+                found[key] = _difference(before.data.tags, own, _day(before.info.start_time))
+    return found
+
+
+def _units_of(client: MlflowClient, dataset: str, fingerprint: str) -> list[Run]:
+    """All units of the rows of a dataset, the latest last."""
+    names = (PREFIX + dataset, f"{PREFIX}{dataset} {fingerprint[:SHORT]}")
+    experiments = [found.experiment_id for name in names if (found := client.get_experiment_by_name(name))]
+    wanted = f"tags.`hopular.kind` = 'unit' AND tags.`hopular.dataset_fingerprint` = '{fingerprint}'"
+    runs: list[Run] = []
+    token: str | None = None
+    while experiments:
+        page = client.search_runs(
+            experiments, wanted, order_by=["attributes.start_time ASC"], max_results=1000, page_token=token
+        )
+        runs += page
+        token = page.token
+        if not token:
+            break
+    return runs
+
+
+def _difference(before: Mapping[str, str], now: Mapping[str, str], since: str) -> str:
+    """What a unit is made with now in place of what it was made with before, by the tags of both."""
+    if "hopular.code" not in before:
+        return f"was made on {since}, when its code was not yet noted"
+    old, new = (read_versions(tags["hopular.versions"]) for tags in (before, now))
+    changed = [name for name in new if name in old and old[name] != new[name] and name not in ("python", "hopular")]
+    parts = [f"{name} {old[name]} is now {new[name]}" for name in changed]
+    if before["hopular.device"] != now["hopular.device"]:
+        parts.append(f"was run on {before['hopular.device']}, now on {now['hopular.device']}")
+    if before["hopular.code"] != now["hopular.code"]:
+        parts.append(f"its code has changed since {since}")
+    return "; ".join(parts) or f"its members or its scoring have changed since {since}"
+
+
+def _day(milliseconds: int) -> str:
+    """A moment as a day, such as '12 May', with the year if it is another one."""
+    moment, now = datetime.fromtimestamp(milliseconds / 1000), datetime.now()
+    return f"{moment.day} {moment:%B}" if moment.year == now.year else f"{moment.day} {moment:%B %Y}"
 
 
 def finish_unit(client: MlflowClient, run_id: str, state: State, reason: str = "") -> None:

@@ -39,8 +39,9 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
             with Live(
                 get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False
             ):
-                lines = _Lines(partial(screen.print, markup=False), is_verbose)
-                yield partial(_tell, (picture, lines)) if is_verbose else picture
+                write = partial(screen.print, markup=False)
+                lines = _Lines(write, is_verbose) if is_verbose else partial(_tell_change, write)
+                yield partial(_tell, (picture, lines))
         else:
             yield _Lines(partial(print, file=terminal, flush=True), is_verbose)
 
@@ -48,6 +49,12 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
 def _tell(listeners: Sequence[Callable[[Event], None]], event: Event) -> None:
     for listener in listeners:
         listener(event)
+
+
+def _tell_change(write: Callable[[str], None], event: Event) -> None:
+    """Why a method is computed again: a line that stays."""
+    if event.stage == "changed":
+        write(f"{event.method}: {event.message}")
 
 
 class _Progress:
@@ -80,6 +87,7 @@ class _Lines(_Progress):
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
+        _tell_change(self._write, event)
         if event.stage == "planned":
             self._write(f"{event.message}: {plural(event.trials, 'unit')}")
         elif event.stage in OVER:
@@ -119,7 +127,7 @@ class _Picture(_Progress):
                 self._failed.append(event)
             elif event.best is not None:
                 self._scores.setdefault(event.dataset, {}).setdefault(event.method, []).append(event.best)
-        else:
+        elif event.stage != "changed":
             self._running[unit] = event
 
     def draw(self) -> Group:

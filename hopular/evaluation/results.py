@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +50,17 @@ class DatasetFacts:
 
 
 @dataclass(frozen=True)
+class Maker:
+    """What a unit was made with, also if it is of an earlier benchmark."""
+
+    commit: str = ""  # with "(changed)" if files differed from it; empty where there is no repository
+    code: str = ""  # fingerprint of the source that its method runs
+    versions: Mapping[str, str] = field(default_factory=dict)  # of Python, of this project, of the method's libraries
+    device: str = ""
+    made: str = ""  # ISO time
+
+
+@dataclass(frozen=True)
 class Unit:
     """One method on one split of one dataset: how its search and training went."""
 
@@ -64,6 +76,7 @@ class Unit:
     search_seconds: float = 0.0
     run_id: str = ""  # of the tracking store
     is_reused: bool = False  # nothing was trained for it in this benchmark: it was finished before
+    maker: Maker | None = None  # None in older results, where it was not noted
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +89,7 @@ class Results:
     datasets: tuple[DatasetFacts, ...]
     units: tuple[Unit, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the benchmark
-    provenance: Mapping[str, str] = field(default_factory=dict)  # versions, commit, hardware, seeds
+    provenance: Mapping[str, str] = field(default_factory=dict)  # what is the same for all units: hardware, seeds
     command: str = ""  # that reproduces it
 
     def __post_init__(self) -> None:
@@ -87,6 +100,24 @@ class Results:
     def title(self, method: str) -> str:
         """Return the name of a method for people, with the architecture that its units had if it has several."""
         return title(method, *(unit.params for unit in self.units if unit.method == method))
+
+    @property
+    def made_with(self) -> dict[str, str]:
+        """Commits, versions and devices of the units, counted where they differ, and what all units share."""
+        made = [unit for unit in self.units if unit.maker or unit.state == "complete"]
+        makers = [unit.maker or Maker("not recorded") for unit in made]
+        if all(unit.maker is None for unit in made):
+            return dict(self.provenance)
+        versions = {name: None for maker in makers for name in maker.versions}
+        of_units = {
+            "commit": _counted([maker.commit or "not in a git checkout" for maker in makers]),
+            "versions": ", ".join(
+                f"{name} {_counted([maker.versions[name] for maker in makers if name in maker.versions])}"
+                for name in versions
+            ),
+            "device": _counted([maker.device for maker in makers if maker.device]),
+        }
+        return {**of_units, **{name: value for name, value in self.provenance.items() if name not in of_units}}
 
     def save(self, folder: Path) -> None:
         """Write two files that a person can read: the scores as CSV, all else as JSON."""
@@ -137,10 +168,20 @@ def read_scores(text: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(text), dtype=texts, keep_default_na=False, na_values=numbers)
 
 
+def _counted(values: Sequence[str]) -> str:
+    """The values, each once, with how many units have it if they differ: 'a (2 units) and b (1 unit)'."""
+    counts = Counter(values)
+    if len(counts) < 2:
+        return "".join(counts)
+    return " and ".join(f"{value} ({n} unit{'s' if n > 1 else ''})" for value, n in counts.most_common())
+
+
 def _facts(values: Mapping[str, Any]) -> DatasetFacts:
     findings = tuple((str(a), str(b), str(c)) for a, b, c in values["findings"])
     return DatasetFacts(**{**values, "findings": findings, "notes": tuple(values.get("notes", ()))})
 
 
 def _unit(values: Mapping[str, Any]) -> Unit:
-    return Unit(**{**values, "curve": tuple((int(step), float(score)) for step, score in values["curve"])})
+    maker = Maker(**values["maker"]) if values.get("maker") else None
+    curve = tuple((int(step), float(score)) for step, score in values["curve"])
+    return Unit(**{**values, "curve": curve, "maker": maker})

@@ -18,7 +18,7 @@ from hopular.methods.method import Method, Run
 from hopular.settings import plugin_folders
 
 __path__.extend(str(folder / "methods") for folder in plugin_folders())
-__all__ = ["Method", "MethodError", "Run", "get_method", "method_names", "methods"]
+__all__ = ["Method", "MethodError", "Run", "get_method", "method_names", "methods", "module_of"]
 
 
 class MethodError(ValueError):
@@ -64,3 +64,11 @@ def _find(name: str) -> Method | None:
         if method is not None and method.name == name:
             return method
     return methods().get(name)
+
+
+def module_of(name: str) -> str:
+    """The full name of the module that a method is defined in, mostly called as the method."""
+    method = get_method(name)
+    files = sorted((found.name for found in pkgutil.iter_modules(__path__)), key=lambda file: file != name)
+    modules = (import_module(f"{__name__}.{file}") for file in files)
+    return next(module.__name__ for module in modules if method in _methods_of(module))

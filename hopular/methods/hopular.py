@@ -25,6 +25,7 @@ METHOD = Method(
     group="deep",
     make=make,
     paper_name="Hopular",
+    packages=("torch",),
     has_curve=True,
     has_recipe=True,
     has_architecture=True,

@@ -45,8 +45,8 @@ class Method:
     tasks: tuple[Task, ...] = ("classification", "regression")
     paper_name: str | None = None  # its row in the paper's table of median ranks
     paper_note: str = ""  # where it is not like for like with that row
-    packages: tuple[str, ...] = ()  # what must be importable beside the core dependencies
-    extra: str | None = None  # the extra of this distribution that brings them
+    packages: tuple[str, ...] = ()  # it computes with beside scikit-learn; another version is another result
+    extra: str | None = None  # of this distribution, that brings those which may be absent
     has_curve: bool = False
     has_recipe: bool = False  # whether `params` may name a recipe: "default", or "paper" for the published one
     has_architecture: bool = False  # whether `params` may name an architecture, and figures say which one it was

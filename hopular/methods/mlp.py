@@ -26,6 +26,7 @@ METHOD = Method(
     make=make,
     paper_name="Neural Networks",
     paper_note="Theirs is learning vector quantisation (lvq of R's caret), ours a multilayer perceptron.",
+    packages=("torch",),
     has_curve=True,
     uses_gpu=True,
 )

@@ -26,6 +26,7 @@ METHOD = Method(
     make=make,
     paper_name="Non-Parametric Transformers",
     paper_note="Ours follows the authors' released code, but rows to predict do not read one another.",
+    packages=("torch",),
     has_curve=True,
     has_recipe=True,
     uses_gpu=True,

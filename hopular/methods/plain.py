@@ -43,6 +43,7 @@ METHODS = tuple(
         make=maker(kind),
         paper_name=paper_name,
         paper_note="Theirs is trained by SGD, ours by AdamW.",
+        packages=("torch",),
         has_curve=True,
         uses_gpu=True,
     )

@@ -26,6 +26,7 @@ METHOD = Method(
     make=make,
     paper_name="Self-Normalizing Networks",
     paper_note="Theirs is trained by SGD, ours by AdamW.",
+    packages=("torch",),
     has_curve=True,
     uses_gpu=True,
 )

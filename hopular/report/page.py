@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +15,7 @@ from markupsafe import Markup
 
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
-from hopular.evaluation.results import Results
+from hopular.evaluation.results import Maker, Results, Unit
 from hopular.evaluation.results import title as title_of
 from hopular.evaluation.scores import failed_units
 from hopular.evaluation.verdict import headline
@@ -87,7 +88,8 @@ def render(
         paper=paper_views(results, footprint),
         failures=[(results.title(unit.method), unit) for unit in failed_units(results)],
         command=results.command,
-        provenance=results.provenance,
+        provenance=results.made_with,
+        makers=_makers(results),
         settings=results.settings,
         id=results.id,
         created=_moment(results.created),
@@ -101,6 +103,7 @@ def _template() -> Template:
     environment.tests["finite"] = math.isfinite
     environment.globals |= {
         "words": words,
+        "moment": _moment,
         "nan": math.nan,
         "ours": OURS,
         "css": Markup((FOLDER / "page.css").read_text(encoding="utf-8")),
@@ -166,6 +169,35 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
         names = ", ".join(dict.fromkeys(results.title(unit.method) for unit in failed))
         notices.append(f"{len(failed)} of {words.plural(len(results.units), 'search')} failed ({names}); see Failures.")
     return notices
+
+
+@dataclass(frozen=True)
+class MakerRow:
+    """The units of one method that were made with the same."""
+
+    title: str
+    units: str
+    maker: Maker  # of the first of them
+
+
+def _makers(results: Results) -> list[MakerRow]:
+    """What the units of each method were made with: one row for a method, unless they differ."""
+    groups: dict[tuple[object, ...], list[tuple[Unit, Maker]]] = defaultdict(list)
+    for unit in results.units:
+        if (maker := unit.maker) is not None:
+            same = (maker.commit, maker.code, tuple(maker.versions.items()), maker.device)
+            groups[unit.method, *same].append((unit, maker))
+    counts = Counter(unit.method for unit in results.units)
+    return [
+        MakerRow(
+            title=results.title(units[0][0].method),
+            units=words.plural(len(units), "unit")
+            if len(units) == counts[units[0][0].method]
+            else ", ".join(f"{unit.dataset} {unit.split}" for unit, _ in units),
+            maker=min((maker for _, maker in units), key=lambda maker: maker.made),
+        )
+        for units in groups.values()
+    ]
 
 
 def _changes(changes: Comparison) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hopular.methods import MethodError, Run, get_method
+from hopular.methods.fingerprint import take_fingerprint
 from hopular.search.budget import Budget
 from hopular.search.fit import SOFT
 from hopular.search.job import Job, Outcome
@@ -27,7 +28,6 @@ from hopular.search.storage import Study, open_storage
 from hopular.search.warm import worker_for
 from hopular.search.worker import InfrastructureError, LostError, Worker
 
-VERSION = 1  # of the protocol; another one starts new studies
 BEAT = 5.0  # seconds between beats of a lease
 WAIT = (0.2, 2.0)  # seconds between looks at slots that others have, at first and later on
 GRACE, MAX_GRACE = 0.2, 10.0  # share of a search's time, and seconds, that a first trial may still use after the end
@@ -62,18 +62,16 @@ class SearchResult:
         return f"{len(self.records)} of {self.slots} trials: {', '.join(parts) or 'none'}{failed}"
 
 
-def study_name(problem: Problem, method: str, budget: Budget, seed: int, space: str) -> str:
-    """A name that says what a study is of, and changes with anything that its trials depend on."""
-    limits = replace(budget, replicates=1)  # what is trained afterwards is no matter of the search
-    parts = (VERSION, problem.fingerprint, problem.size, method, space, repr(limits), seed)
+def study_name(problem: Problem, method: str, budget: Budget, seed: int = 0, device: str = "cpu") -> str:
+    """The name of the study that `search` with these arguments uses.
+
+    It says what the study is of, and changes with anything that its trials depend on: the code is part of it.
+    """
+    limits = replace(budget.concerning(get_method(method)), replicates=1)  # training afterwards is no matter of it
+    maker = take_fingerprint(method, device)
+    parts = (problem.fingerprint, problem.size, method, maker.digest, repr(limits), seed)
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
     return f"{problem.name[:100]} {method[:50]} {digest[:16]}"
-
-
-def name_study(problem: Problem, method: str, budget: Budget, seed: int = 0) -> str:
-    """The name of the study that `search` with these arguments uses."""
-    limits = budget.concerning(get_method(method))
-    return study_name(problem, method, limits, seed, Proposer(method, problem.size, seed).fingerprint)
 
 
 def search(
@@ -105,10 +103,16 @@ def search(
 
 
 def read_result(
-    problem: Problem, method: str, budget: Budget, *, seed: int = 0, storage: str | None = None
+    problem: Problem,
+    method: str,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    storage: str | None = None,
+    device: str = "cpu",
 ) -> SearchResult:
     """What `search` with these arguments has found so far; nothing is tried."""
-    run = _Search(problem, method, budget, seed, storage, jobs=1, device="cpu", predictions=None)
+    run = _Search(problem, method, budget, seed, storage, jobs=1, device=device, predictions=None)
     with closing(run.study):
         return run.result()
 
@@ -149,8 +153,7 @@ class _Search:
         self._should_stop = should_stop or (lambda: False)
         self.proposer = Proposer(method, problem.size, seed)
         self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
-        limits = budget.concerning(get_method(method))
-        name = study_name(problem, method, limits, seed, self.proposer.fingerprint)
+        name = study_name(problem, method, budget, seed, device)
         self.study = Study(open_storage(storage), name)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
         self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -64,11 +63,6 @@ class Proposer:
         pruner = PercentilePruner(PRUNE_BELOW, n_startup_trials=PRUNE_TRIALS, n_warmup_steps=PRUNE_AFTER)
         self._study = optuna.create_study(direction="maximize", pruner=pruner)
         self._known: set[int] = set()
-
-    @property
-    def fingerprint(self) -> str:
-        """Hash of the space: of its source, since a distribution cannot be listed."""
-        return hashlib.sha256(Path(str(self._module.__file__)).read_bytes()).hexdigest()
 
     def learn(self, finished: Mapping[int, FrozenTrial]) -> None:
         """Take note of finished trials, in the order of their slots."""

@@ -60,6 +60,9 @@ def lineage() -> Lineage:
         seed=3,
         budget="smoke",
         device="cpu",
+        commit="c" * 40,
+        code="d" * 12,
+        versions="python 3.11.7, hopular 0.1.0, xgboost 3.2.0",
     )
 
 

@@ -25,7 +25,7 @@ from hopular.search.job import Outcome
 def unit() -> Assignment:
     return Assignment(
         *("iris", None, "iris", "a" * 64, "fold-0", "b" * 64, "ensemble", "iris ensemble 0"),
-        *(preset("smoke"), 0, 1, "cpu", "bench-1", "flow-1", "store"),
+        *(preset("smoke"), 0, 1, "cpu", "bench-1", "flow-1", "store", "f" * 64, "e" * 64),
     )
 
 

@@ -136,8 +136,8 @@ def test_a_problem_holds_the_rows_of_the_split_and_one_type_for_both_parts():
 
 
 def test_a_study_is_named_by_content(problem):
-    def name(problem=problem, method="constant", budget=None, seed=0, space="f"):
-        return study_name(problem, method, budget or Budget(), seed, space)
+    def name(problem=problem, method="constant", budget=None, seed=0, device="cpu"):
+        return study_name(problem, method, budget or Budget(), seed, device)
 
     dataset, split = make_dataset(), make_split()
     assert name() == name(make_problem(make_dataset(), make_split()))
@@ -145,9 +145,11 @@ def test_a_study_is_named_by_content(problem):
     other_rows = make_problem(dataset, Split("s0", split.valid, split.train, split.test))
     other_data = make_problem(replace(dataset, X=dataset.X.assign(x=dataset.X["x"] + 1)), split)
     names = [name(), name(other_rows), name(other_data), name(method="actor"), name(budget=Budget(trials=11))]
-    names += [name(seed=1), name(space="g"), name(replace(problem, rows=5000)), name(budget=Budget(recipe="paper"))]
+    names += [name(seed=1), name(replace(problem, rows=5000)), name(budget=Budget(recipe="paper"))]
     assert len(set(names)) == len(names)
-    assert len(name(replace(problem, name="n" * 500), method="m" * 500)) <= 200
+    assert name(device="cuda:1") == name()  # a method that uses no GPU
+    assert name(method="hopular") != name(method="hopular", device="cuda") == name(method="hopular", device="cuda:1")
+    assert len(name(replace(problem, name="n" * 500))) <= 200
 
 
 def test_studies_of_two_architectures_are_two_and_other_methods_keep_theirs(problem):

@@ -13,7 +13,7 @@ import pytest
 
 from hopular.search import engine, tables, warm
 from hopular.search.budget import Budget
-from hopular.search.engine import iterate, name_study, search
+from hopular.search.engine import iterate, search, study_name
 from hopular.search.storage import Study, open_storage
 from tests.search.conftest import FORK, InlineWorker, essence, leases, raw_trials, wait_for
 
@@ -129,7 +129,7 @@ def test_time_of_short_trials_is_not_lost_with_a_killed_process(problem, new_sto
     process = start(search_two_trials, problem, new_storage, budget)
     process.join(30)
     assert process.exitcode == -signal.SIGKILL
-    study = Study(open_storage(new_storage), name_study(problem, "constant", budget))
+    study = Study(open_storage(new_storage), study_name(problem, "constant", budget))
     assert 0.8 <= study.spent() < 10
 
 

@@ -129,13 +129,6 @@ def test_a_good_trial_is_not_pruned_nor_one_with_too_few_to_compare():
             assert not trial.should_prune()
 
 
-def test_fingerprint_is_of_the_source(space):
-    one = Proposer(space("def grid(size): return [{'a': 1}]", "fingerprint_one"), "small", 0)
-    other = Proposer(space("def grid(size): return [{'a': 2}]", "fingerprint_two"), "small", 0)
-    assert one.fingerprint != other.fingerprint
-    assert one.fingerprint == Proposer("fingerprint_one", "medium", 3).fingerprint
-
-
 def test_a_missing_or_empty_space_says_what_to_do(space):
     with pytest.raises(MethodError, match=r"add search_spaces/nobody\.py"):
         load_space("nobody")

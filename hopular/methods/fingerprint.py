@@ -1,0 +1,211 @@
+"""Fingerprint: what computes a result of a method: the source that it runs, its libraries' versions and the device.
+
+Source is compared by its syntax tree, so that comments, docstrings and layout do not count. It is that of the method's
+module, of its search space, and of all that these import, here or in a plug-in folder; and of the search, which is the
+same for every method. What another method alone imports is not in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+
+import hopular
+import search_spaces
+from hopular import methods
+from hopular.settings import plugin_folders
+
+LIBRARIES = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")  # that every search and every method computes with
+SEARCH = ("hopular.search.engine", "hopular.search.train", "hopular.search.refit")
+SCORING = ("hopular.evaluation.metrics",)
+# The search imports all models, to know their names. It is followed only within these.
+OF_THE_SEARCH = ("hopular.search", "hopular.evaluation")
+NOT_COMPUTING = (
+    *("hopular", "hopular.methods", "search_spaces"),  # lists of what there is: the packages, not what is in them
+    *("hopular.settings", "hopular.redaction"),
+    # The rows are known by a fingerprint of their own, however they were read.
+    *("hopular.data", "hopular.data.dataset", "hopular.data.errors", "hopular.data.protocol"),
+    # These carry jobs, records and models, and decide nothing.
+    *("hopular.search.storage", "hopular.search.tables", "hopular.search.warm", "hopular.search.worker"),
+    "hopular.methods.saved",
+)
+Import = tuple[str, str]  # a module, and the name taken from it or ""
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """Where it is the same, so are results."""
+
+    code: str
+    versions: Mapping[str, str]  # of the libraries
+    device: str  # its type: "cuda", not "cuda:1"
+
+    @property
+    def digest(self) -> str:
+        return _hash(repr((self.code, sorted(self.versions.items()), self.device)))
+
+
+@dataclass(frozen=True)
+class Source:
+    """A module as far as it counts: its syntax tree as a hash, and what it imports."""
+
+    digest: str
+    imports: tuple[Import, ...]
+    typing_imports: tuple[Import, ...]  # that only type checkers follow: they tell where lazy names are from
+
+
+def take_fingerprint(method: str, device: str = "cpu") -> Fingerprint:
+    """The fingerprint of a method on a device; one that cannot use a GPU is on the CPU, whatever is said."""
+    found = methods.get_method(method)
+    code = sources(SEARCH, OF_THE_SEARCH) | sources((methods.module_of(method), f"search_spaces.{method}"))
+    versions = {name: version_of(name) for name in (*LIBRARIES, *found.packages)}
+    kind = device.partition(":")[0] if found.uses_gpu else "cpu"
+    return Fingerprint(_hash(repr(sorted(code.items()))), versions, kind)
+
+
+def scoring_code() -> str:
+    """A hash of the source that scores predictions of test rows."""
+    return _hash(repr(sorted(sources(SCORING, OF_THE_SEARCH).items())))
+
+
+def sources(modules: tuple[str, ...], within: tuple[str, ...] = ("",)) -> dict[str, str]:
+    """The hashes of modules and of all of ours that they import, by name; imports inside functions count as well."""
+    found: dict[str, str] = {}
+    waiting, seen = list(modules), {"", *NOT_COMPUTING}
+    while waiting:
+        name = waiting.pop()
+        if name in seen or not name.startswith(within):
+            continue
+        seen.add(name)
+        file = _find(name)
+        if file is None:
+            if name in modules:
+                raise ValueError(f"the source of {name} is not there, so that its results cannot be told from others")
+            continue
+        source, parent = _read(file), name.rpartition(".")[0]
+        found[name] = source.digest
+        waiting.append(parent)  # which is run before it
+        package = name if file.endswith("__init__.py") else parent
+        for module, taken in source.imports:
+            waiting += _imported(_absolute(module, package), taken)
+    return found
+
+
+def _imported(module: str, taken: str) -> Iterator[str]:
+    """The modules behind `from module import taken`: a module in it, or itself and where it has the name from."""
+    if taken and _find(f"{module}.{taken}"):
+        yield f"{module}.{taken}"
+        return
+    yield module
+    file = _find(module)
+    if taken and file is not None and file.endswith("__init__.py"):
+        source = _read(file)
+        yield from (_absolute(home, module) for home, name in source.imports + source.typing_imports if name == taken)
+
+
+def _absolute(module: str, package: str) -> str:
+    """A module by its full name; one that begins with dots is sought from the package of whoever imports it."""
+    name = module.lstrip(".")
+    for _ in range(len(module) - len(name) - 1):
+        package = package.rpartition(".")[0]
+    return name if name == module else f"{package}.{name}".rstrip(".")
+
+
+def _find(module: str) -> str | None:
+    """The file of a module of ours or of a plug-in folder; None for those of libraries."""
+    top, *rest = module.split(".")
+    folders: Iterable[str]
+    if top == "hopular" and rest[:1] == ["methods"]:
+        folders, rest = methods.__path__, rest[1:]
+    elif top == "hopular":
+        folders = hopular.__path__
+    elif top == "search_spaces":
+        folders = search_spaces.__path__
+    else:
+        folders, rest = map(str, plugin_folders()), [top, *rest]
+    for folder in folders:
+        path = os.path.join(folder, *rest)
+        for file in (f"{path}.py", f"{path}{os.sep}__init__.py"):
+            if os.path.isfile(file):
+                return file
+    return None
+
+
+_sources: dict[str, tuple[tuple[int, int], Source]] = {}
+
+
+def _read(file: str) -> Source:
+    """Parse a file, unless that was done and it has not changed since."""
+    found = os.stat(file)
+    stamp = (found.st_mtime_ns, found.st_size)
+    kept = _sources.get(file)
+    if kept is None or kept[0] != stamp:
+        kept = _sources[file] = (stamp, _parse(Path(file).read_bytes()))
+    return kept[1]
+
+
+def _parse(source: bytes) -> Source:
+    words: list[str] = []
+    imports: list[Import] = []
+    typing_imports: list[Import] = []
+    _write(ast.parse(source), words, imports, typing_imports)
+    return Source(_hash(" ".join(words)), tuple(imports), tuple(typing_imports))
+
+
+def _write(node: ast.AST, words: list[str], imports: list[Import], typing_imports: list[Import]) -> None:
+    """Write a syntax tree without places and docstrings, and note what it imports.
+
+    Empty fields are left out, since a new version of Python brings some, and would change every hash; and so is
+    whether a name is read or set, which the rest of the tree says.
+    """
+    words.append(type(node).__name__)
+    if isinstance(node, ast.Import):
+        imports += [(alias.name, "") for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        imports += [("." * node.level + (node.module or ""), alias.name) for alias in node.names]
+    elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        del node.body[0]
+    for name in node._fields:
+        value = getattr(node, name, None)
+        if value is None or value == [] or name == "ctx":
+            continue
+        words.append(name)
+        noted = typing_imports if name == "body" and _is_for_typing(node) else imports
+        if isinstance(value, ast.AST):
+            _write(value, words, noted, typing_imports)
+        elif isinstance(value, list):
+            words.append("[")
+            for item in value:
+                if isinstance(item, ast.AST):
+                    _write(item, words, noted, typing_imports)
+                else:
+                    words.append(repr(item))
+            words.append("]")
+        else:
+            words.append(repr(value))
+
+
+def _is_for_typing(node: ast.AST) -> bool:
+    """Whether it is `if TYPE_CHECKING:`, with or without the name of a module before it."""
+    return isinstance(node, ast.If) and getattr(node.test, "attr", getattr(node.test, "id", "")) == "TYPE_CHECKING"
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@cache
+def version_of(package: str) -> str:
+    """The installed version of a distribution, or of the one that a package to import belongs to."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        names = packages_distributions().get(package, [])
+        return version(names[0]) if names else "unknown"

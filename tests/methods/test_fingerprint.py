@@ -1,0 +1,196 @@
+"""Fingerprints: what changes a result changes them, what cannot does not, and nothing that a fit runs is left out."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import hopular.methods
+import search_spaces
+from hopular.methods import fingerprint, methods
+from hopular.methods.fingerprint import NOT_COMPUTING, SEARCH, Fingerprint, scoring_code, sources, take_fingerprint
+
+ROOT = Path(hopular.__file__).parents[1]
+METHOD = '''"""Answers a number."""
+
+from hopular.methods.method import Method
+
+
+def make(task, params, run):
+    """Make it."""
+    from {helper} import answer  # which
+
+    return answer()
+
+
+METHOD = Method(name="mine", title="Mine", group="floor", make=make, packages=("safetensors",))
+'''
+SPACE = "def grid(size):\n    return [{'a': 1}]\n"
+
+
+@pytest.fixture
+def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A method in a folder of its own, with a file that it imports by a plain name when it is made."""
+    for name in ("methods", "search_spaces"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "methods" / "mine.py").write_text(METHOD.format(helper="answers"))
+    (tmp_path / "search_spaces" / "mine.py").write_text(SPACE)
+    (tmp_path / "answers.py").write_text("def answer():\n    return 1\n")
+    monkeypatch.setenv("HOPULAR_PLUGINS", str(tmp_path))
+    monkeypatch.setattr(hopular.methods, "__path__", [*hopular.methods.__path__, str(tmp_path / "methods")])
+    monkeypatch.setattr(search_spaces, "__path__", [*search_spaces.__path__, str(tmp_path / "search_spaces")])
+    yield tmp_path
+    sys.modules.pop("hopular.methods.mine", None)
+
+
+def change(file: Path, old: str, new: str) -> None:
+    """Another text, and another time, as an editor would leave them."""
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+    later = file.stat().st_mtime_ns + 10_000_000
+    os.utime(file, ns=(later, later))
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("methods/mine.py", "Answers a number.", "Answers another number."),
+        ("methods/mine.py", '"""Make it."""', '"""Make it, and say so."""'),
+        ("methods/mine.py", '    """Make it."""\n', ""),
+        ("methods/mine.py", "# which", "# whichever"),
+        ("methods/mine.py", "(task, params, run)", "(\n    task,\n    params,\n    run,\n)"),
+        ("search_spaces/mine.py", "[{'a': 1}]", '[{"a": 1}]  # one'),
+        ("answers.py", "def answer", "# the answer\ndef answer"),
+    ],
+)
+def test_comments_docstrings_and_layout_do_not_count(plugin: Path, file: str, old: str, new: str) -> None:
+    before = take_fingerprint("mine")
+    change(plugin / file, old, new)
+    assert take_fingerprint("mine") == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        ("methods/mine.py", "return answer()", "return -answer()"),
+        ("search_spaces/mine.py", "'a': 1", "'a': True"),
+        ("answers.py", "return 1", "return 1.0"),
+        ("answers.py", "return 1", "return '1'"),
+    ],
+)
+def test_every_file_that_a_plug_in_runs_counts(plugin: Path, file: str, old: str, new: str) -> None:
+    before, others = take_fingerprint("mine"), take_fingerprint("knn")
+    change(plugin / file, old, new)
+    assert take_fingerprint("mine").code != before.code
+    assert take_fingerprint("knn") == others
+
+
+@pytest.mark.parametrize("helper", ["hopular.methods.answers", ".answers", "shared.answers", "shared"])
+def test_helpers_are_found_wherever_they_can_be_imported_from(plugin: Path, helper: str) -> None:
+    (plugin / "shared").mkdir()
+    (plugin / "shared" / "__init__.py").write_text("from shared.deeper import answer\n")
+    for name in ("shared/deeper.py", "shared/answers.py", "methods/answers.py"):
+        (plugin / name).write_text("def answer():\n    return 1\n")
+    change(plugin / "methods" / "mine.py", "from answers import", f"from {helper} import")
+    place = {"shared.answers": "shared/answers.py", "shared": "shared/deeper.py"}.get(helper, "methods/answers.py")
+    before = take_fingerprint("mine")
+    change(plugin / place, "return 1", "return 2")
+    assert take_fingerprint("mine").code != before.code
+
+
+def test_the_versions_are_those_of_the_libraries_that_a_method_declares(plugin: Path) -> None:
+    common = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")
+    assert take_fingerprint("mine").versions == {name: version(name) for name in (*common, "safetensors")}
+    assert set(take_fingerprint("xgboost").versions) == {*common, "xgboost"}
+    networks = [name for name, method in methods().items() if method.has_curve and name != "mine"]
+    assert {"hopular", "npt", "mlp", "snn"} <= set(networks)
+    assert all("torch" in take_fingerprint(name).versions for name in networks)
+
+
+def test_a_package_is_known_by_the_distribution_that_it_belongs_to() -> None:
+    assert fingerprint.version_of("sklearn") == version("scikit-learn")
+    assert fingerprint.version_of("no_such_package") == "unknown"
+
+
+def test_the_type_of_the_device_counts_where_it_is_used() -> None:
+    assert take_fingerprint("hopular", "cuda:1") == take_fingerprint("hopular", "cuda") != take_fingerprint("hopular")
+    assert take_fingerprint("knn", "cuda").device == "cpu"
+
+
+def test_code_versions_and_device_each_change_the_digest() -> None:
+    one = Fingerprint("a", {"torch": "2.1"}, "cpu")
+    others = [Fingerprint("b", one.versions, "cpu"), Fingerprint("a", {"torch": "2.2"}, "cpu")]
+    others += [Fingerprint("a", one.versions, "cuda")]
+    assert len({one.digest, *(other.digest for other in others)}) == 4
+    assert one.digest == Fingerprint("a", {"torch": "2.1"}, "cpu").digest
+
+
+def modules_of(method: str) -> set[str]:
+    return set(sources((f"hopular.methods.{method}", f"search_spaces.{method}")))
+
+
+def test_hopular_is_its_model_and_recipe_and_no_other_method() -> None:
+    own = modules_of("hopular")
+    files = ("architecture", "block", "encoding", "estimator", "masking", "network", "optimizer", "recipe", "training")
+    assert {f"hopular.model.{name}" for name in files} <= own
+    assert {name for name in own if not name.startswith("hopular.model")} == {
+        *("hopular.methods.hopular", "hopular.methods.method", "search_spaces.hopular")
+    }
+    assert "hopular.model.npt" in modules_of("npt") - own
+
+
+def test_a_method_has_nothing_of_another() -> None:
+    assert modules_of("knn") == {
+        *("hopular.methods.knn", "hopular.methods.method", "hopular.methods.prepared", "hopular.methods.preparation"),
+        "search_spaces.knn",
+    }
+    assert not any(name.startswith("hopular.model") for name in sources(SEARCH, ("hopular.search",)))
+
+
+def test_the_search_counts_for_all_and_its_machinery_for_none() -> None:
+    shared = set(sources(SEARCH, fingerprint.OF_THE_SEARCH))
+    wanted = {"engine", "space", "fit", "train", "refit", "record", "problem", "budget"}
+    assert {f"hopular.search.{name}" for name in wanted} <= shared
+    assert not shared & {f"hopular.search.{name}" for name in ("storage", "tables", "warm", "worker")}
+
+
+def test_what_scores_is_known_apart() -> None:
+    assert "hopular.evaluation.metrics" in sources(fingerprint.SCORING)
+    assert scoring_code() == scoring_code()
+
+
+def test_nothing_that_a_fit_imports_is_left_out() -> None:
+    """The imports found in the source, against those that Python itself has made after a fit."""
+    program = """
+import json, sys
+import numpy as np, pandas as pd
+from hopular.methods import Run, get_method
+X = pd.DataFrame({"x": np.arange(30.0), "c": pd.Categorical(["a", "b", "c"] * 10)})
+y = pd.Series(["u", "v"] * 15)
+found = {}
+for name, params in json.loads(sys.argv[1]).items():
+    before = set(sys.modules)
+    made = get_method(name).make("classification", params, Run())
+    made.fit(X, y, eval_set=(X[:6], y[:6])).predict_proba(X)
+    found[name] = [module for module in set(sys.modules) - before if module.startswith("hopular")]
+print(json.dumps(found))
+"""
+    settings = {"hopular": {"max_epochs": 1}, "mlp": {"max_epochs": 1}, "knn": {}, "xgboost": {}, "stacking": {}}
+    done = subprocess.run(
+        [sys.executable, "-c", program, json.dumps(settings)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    for name, loaded in json.loads(done.stdout).items():
+        assert set(loaded) - {*NOT_COMPUTING} <= modules_of(name), name
+
+
+def test_a_space_without_a_file_is_refused(plugin: Path) -> None:
+    (plugin / "search_spaces" / "mine.py").unlink()
+    with pytest.raises(ValueError, match=r"the source of search_spaces\.mine is not there"):
+        take_fingerprint("mine")
