@@ -4,7 +4,8 @@ Overhead is the time of a trial that is neither fit nor prediction: proposing, s
 process and back. It is measured with a method that does nothing (tests/methods_for_tests/methods/idle.py), at the start
 of a study and with 1,000 finished trials of ten parameters in it. The speed-up is that of 60 XGBoost trials by two jobs
 over one, the start of the worker processes included; all 60 are drawn at random, so that both try the same settings.
-One and two take turns, and the shortest time of each counts.
+One and two take turns, and the shortest time of each counts. Fingerprints are those of all methods together, with no
+file parsed before.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 TOYS = Path(__file__).parents[1] / "tests" / "methods_for_tests"
-AIM_START, AIM_LATE, AIM_SPEED_UP = 60, 150, 1.6
+AIM_START, AIM_LATE, AIM_SPEED_UP, AIM_FINGERPRINTS = 60, 150, 1.6, 200
 
 
 def overhead(url: str, trials: int, filled: int = 0) -> float:
@@ -100,6 +101,19 @@ def possible(times: int = 8) -> float:
         return (middle - start) / (time.perf_counter() - middle)
 
 
+def fingerprints() -> float:
+    """Seconds that the fingerprints of all installed methods take together."""
+    from hopular.methods import fingerprint, methods
+
+    names = [name for name, method in methods().items() if not method.missing_packages]
+    fingerprint._sources.clear()
+    fingerprint.version_of.cache_clear()
+    start = time.perf_counter()
+    for name in names:
+        fingerprint.take_fingerprint(name)
+    return time.perf_counter() - start
+
+
 def main(args: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
     parser.add_argument("--trials", type=int, default=50, help="trials that overhead is measured over")
@@ -128,6 +142,8 @@ def main(args: list[str] | None = None) -> None:
     table.add_row(f"overhead from trial {options.filled} on, median", f"{1e3 * late:.0f} ms", f"<= {AIM_LATE} ms")
     speed = f"{one:.1f} s / {two:.1f} s = {one / two:.2f}"
     table.add_row(f"{options.booster_trials} XGBoost trials, one job / two jobs", speed, f">= {AIM_SPEED_UP}")
+    known = min(fingerprints() for _ in range(10))
+    table.add_row("fingerprints of all methods", f"{1e3 * known:.0f} ms", f"<= {AIM_FINGERPRINTS} ms")
     table.add_row("bare XGBoost fits, one process / two", f"{bare:.2f}", "what is possible now")
     Console(width=100).print(table)
     print(f"{os.cpu_count()} cores, load {load_before:.1f} before and {os.getloadavg()[0]:.1f} after")

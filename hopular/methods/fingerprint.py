@@ -79,6 +79,7 @@ def sources(modules: tuple[str, ...], within: tuple[str, ...] = ("",)) -> dict[s
     """The hashes of modules and of all of ours that they import, by name; imports inside functions count as well."""
     found: dict[str, str] = {}
     waiting, seen = list(modules), {"", *NOT_COMPUTING}
+    followed: set[Import] = set()
     while waiting:
         name = waiting.pop()
         if name in seen or not name.startswith(within):
@@ -93,19 +94,22 @@ def sources(modules: tuple[str, ...], within: tuple[str, ...] = ("",)) -> dict[s
         found[name] = source.digest
         waiting.append(parent)  # which is run before it
         package = name if file.endswith("__init__.py") else parent
-        for module, taken in source.imports:
-            waiting += _imported(_absolute(module, package), taken)
+        imports = {(_absolute(module, package), taken) for module, taken in source.imports} - followed
+        followed |= imports
+        for module, taken in imports:
+            waiting += _imported(module, taken)
     return found
 
 
 def _imported(module: str, taken: str) -> Iterator[str]:
     """The modules behind `from module import taken`: a module in it, or itself and where it has the name from."""
-    if taken and _find(f"{module}.{taken}"):
+    file = _find(module)
+    is_package = file is None or file.endswith("__init__.py")  # a folder need not have that file
+    if taken and is_package and _find(f"{module}.{taken}"):
         yield f"{module}.{taken}"
         return
     yield module
-    file = _find(module)
-    if taken and file is not None and file.endswith("__init__.py"):
+    if taken and is_package and file is not None:
         source = _read(file)
         yield from (_absolute(home, module) for home, name in source.imports + source.typing_imports if name == taken)
 

@@ -24,6 +24,7 @@ EVENTS = (
     Event("done", *UNIT, best=0.95, message="accuracy"),
     Event("reused", "a[/b]", "s0", "mean", best=0.5, message="accuracy"),
 )
+CHANGED = Event("changed", method="knn", message="its code has changed since 12 May")
 
 
 def news(loss: float, method: str = "glm") -> News:
@@ -58,6 +59,16 @@ def test_a_benchmark_elsewhere_than_on_a_terminal_is_lines(capfd: pytest.Capture
         listener(Event("planned", trials=1, message="demo-2"))
         listener(Event("done", *UNIT, best=-0.0, message="MSE"))
     assert capfd.readouterr().err.splitlines() == ["demo-2: 1 unit", "[1/1] iris s0 glm: MSE 0"]
+
+
+def test_why_a_method_is_computed_again_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    with display.show_progress() as listener:
+        listener(CHANGED)
+    assert capfd.readouterr().err == "knn: its code has changed since 12 May\n"
+    picture = display._Picture()
+    picture(EVENTS[0])
+    picture(CHANGED)
+    assert "knn" not in drawn(picture)  # where it is a line above
 
 
 def test_the_picture_of_a_benchmark() -> None:
@@ -103,6 +114,8 @@ from flows.progress import Event
 from hopular.cli.benchmark import errors_to_log
 from hopular.cli.display import show_progress
 from hopular.cli.race import show_race
+with show_progress() as listener:
+    listener(Event("changed", method="knn", message="its code has changed since 12 May"))
 with show_progress(is_verbose=True) as listener, errors_to_log():
     print("noise", file=sys.stderr)
     listener(Event("trial", "iris", "s0", "glm", trial=1, trials=5))
@@ -118,4 +131,5 @@ with show_race(9), errors_to_log():
     assert done.returncode == 0, screen
     assert "noise" not in screen
     assert "iris s0 glm: trial 1 of 5" in screen
+    assert "knn: its code has changed since 12 May" in screen
     assert (runs / "logs" / "hopular.log").read_text() == "noise\nnoise\n"

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.evaluation.compare import compare, leaders, merge, noise_of_difference
-from hopular.evaluation.results import Unit
+from hopular.evaluation.results import Maker, Unit
 from hopular.evaluation.scores import leaderboard_matrix
 from tests.evaluation.benchmarks import make_results, random_results, with_architecture
 
@@ -185,6 +185,17 @@ def test_budgets_of_different_datasets_are_labelled():
     new = make_results({"e": {"x": [0.5]}}, id="b", created=LATER)
     found = merge([old, replace(new, settings={"budget": "paper", "seed": 0, "runner": "local"})])
     assert found.settings == {"budget": {"a": "smoke", "b": "paper"}, "seed": 0, "runner": "local"}
+
+
+def test_merged_units_keep_what_they_were_made_with():
+    first, second = make_results({"a": {"x": [0.5]}}), make_results({"b": {"x": [0.5]}})
+    first = replace(first, created="1", units=(replace(first.units[0], maker=Maker("abc", device="cpu")),))
+    second = replace(second, created="2", units=(replace(second.units[0], maker=Maker("def", device="cuda")),))
+    merged = merge([first, second])
+    assert {unit.dataset: unit.maker and unit.maker.commit for unit in merged.units} == {"a": "abc", "b": "def"}
+    assert merged.made_with["commit"] == "abc (1 unit) and def (1 unit)"
+    old = replace(first, units=(replace(first.units[0], maker=None),), provenance={"commit": "ghi"})
+    assert merge([old, second]).made_with["commit"] == "not recorded (1 unit) and def (1 unit)"
 
 
 def test_nothing_to_merge():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Results, Unit, title
+from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Maker, Results, Unit, title
 from tests.evaluation.benchmarks import make_results, with_architecture
 
 
@@ -19,6 +19,7 @@ def test_saved_results_come_back_as_they_were(tmp_path: Path):
         {"NA": {"x": [0.1 + 0.2, math.nan]}, "007": {"<b>": [1e-300]}}, doubtful=["NA"], width=math.nan
     )
     unit = Unit("NA", "0", "y", "failed", "error: naïve", {"depth": 3}, 0.5, ((10, 0.25), (20, 0.5)), {"complete": 2})
+    unit = replace(unit, maker=Maker("abc (changed)", "123", {"torch": "2.1"}, "cuda", "2026-05-12T10:00:00+00:00"))
     results = replace(
         results, units=(*results.units, unit), settings={"seed": 1}, provenance={"python": "3.11"}, command="run it"
     )
@@ -28,6 +29,44 @@ def test_saved_results_come_back_as_they_were(tmp_path: Path):
     assert (found.datasets, found.units) == (results.datasets, results.units)
     assert (found.settings, found.provenance, found.command) == (results.settings, results.provenance, "run it")
     assert [facts.is_doubtful for facts in found.datasets] == [True, False]
+
+
+def made(*makers: Maker | None) -> Results:
+    """Results of a unit by each maker."""
+    units = tuple(Unit("d", str(place), "x", "complete", maker=maker) for place, maker in enumerate(makers))
+    results = make_results({"d": {"x": [0.5]}})
+    return replace(results, units=units, provenance={"commit": "of the report", "machine": "two cores"})
+
+
+def test_results_say_what_their_units_were_made_with():
+    one = Maker("abc", "1", {"python": "3.11", "torch": "2.1"}, "cpu")
+    assert made(one, one).made_with == {
+        **{"commit": "abc", "versions": "python 3.11, torch 2.1", "device": "cpu", "machine": "two cores"}
+    }
+    other = Maker("def (changed)", "2", {"python": "3.11", "torch": "2.2", "catboost": "1.2"}, "cuda")
+    assert made(one, one, other).made_with == {
+        "commit": "abc (2 units) and def (changed) (1 unit)",
+        "versions": "python 3.11, torch 2.1 (2 units) and 2.2 (1 unit), catboost 1.2",
+        "device": "cpu (2 units) and cuda (1 unit)",
+        "machine": "two cores",
+    }
+
+
+def test_units_of_which_no_maker_is_known_are_counted_as_such():
+    assert made(None, None).made_with == {"commit": "of the report", "machine": "two cores"}
+    assert made(None, Maker("abc")).made_with["commit"] == "not recorded (1 unit) and abc (1 unit)"
+    assert made(Maker()).made_with["commit"] == "not in a git checkout"
+
+
+def test_results_of_before_makers_were_noted_can_be_read(tmp_path: Path):
+    made(Maker("abc"), None).save(tmp_path)
+    values = json.loads((tmp_path / FACTS_FILE).read_text())
+    for unit in values["units"]:
+        del unit["maker"]
+    (tmp_path / FACTS_FILE).write_text(json.dumps(values))
+    found = Results.load(tmp_path)
+    assert [unit.maker for unit in found.units] == [None, None]
+    assert found.made_with["commit"] == "of the report"
 
 
 def test_a_table_without_a_column_is_refused():

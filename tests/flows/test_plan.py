@@ -78,6 +78,14 @@ def test_the_digest_depends_on_what_results_depend_on():
     assert plan.digest(["a"]).startswith("iris-quick-")
 
 
+def test_the_type_of_the_device_is_part_of_it_where_a_method_uses_one():
+    def digest(method, device):
+        return Plan(datasets=["iris"], methods=[method], device=device).digest(["a"])
+
+    assert digest("hopular", "cpu") != digest("hopular", "cuda")
+    assert digest("knn", "cpu") == digest("knn", "cuda")
+
+
 def test_files_are_known_by_their_full_path(tmp_path, monkeypatch):
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     monkeypatch.chdir(tmp_path)

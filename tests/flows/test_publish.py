@@ -7,6 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from flows.publish import lineage_of, write_plots
+from hopular.evaluation.results import Maker
 from tests.evaluation.benchmarks import random_results
 
 
@@ -29,3 +30,11 @@ def test_a_summary_has_the_seed_budget_and_device() -> None:
     )
     lineage = lineage_of(results)
     assert (lineage.seed, lineage.budget, lineage.device) == (7, "quick (trials 3)", "cuda")
+
+
+def test_a_summary_is_of_the_commits_of_its_units() -> None:
+    results = random_results(2, 2, 1)
+    makers = [Maker(commit) for commit in ("a" * 40, "a" * 40, "b" * 40)]
+    units = (replace(unit, maker=maker) for unit, maker in zip(results.units, makers, strict=False))
+    lineage = lineage_of(replace(results, units=tuple(units), provenance={"commit": "d" * 40}))
+    assert lineage.commit == f"{'a' * 40} (2 units) and {'b' * 40} (1 unit)"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,16 @@ from flows.tracking.experiments import dataset_experiment
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
 from flows.tracking.trials import PARENT
-from flows.tracking.units import end_running, finish_unit, is_there, log_best, log_scores, start_unit, unit_metrics
+from flows.tracking.units import (
+    end_running,
+    finish_unit,
+    is_there,
+    log_best,
+    log_scores,
+    reasons,
+    start_unit,
+    unit_metrics,
+)
 from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS
 from hopular.search.record import Record
@@ -58,6 +68,56 @@ def test_a_unit_is_continued_by_a_resumed_benchmark_and_by_another(
     assert "hopular.reason" not in run.data.tags
     assert len(run.inputs.dataset_inputs) == 1
     assert start_unit(client, lineage, "another key", flowers) != first
+
+
+def test_a_unit_is_of_whoever_finishes_it(client: Any, lineage: Lineage, flowers: Dataset) -> None:
+    first = start_unit(client, lineage, "key", flowers)
+    start_unit(client, replace(lineage, commit="e" * 40, versions="python 3.12.0"), "key", flowers)
+    tags = client.get_run(first).data.tags
+    assert tags["hopular.commit"] == tags["mlflow.source.git.commit"] == "e" * 40
+    assert (tags["hopular.versions"], tags["hopular.code"]) == ("python 3.12.0", lineage.code)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"code": "e" * 12}, "its code has changed since "),
+        ({"versions": "python 3.12.1, hopular 9, xgboost 3.3.0"}, "xgboost 3.2.0 is now 3.3.0"),
+        ({"device": "cuda"}, "was run on cpu, now on cuda"),
+        ({"device": "cuda", "code": "e" * 12}, "was run on cpu, now on cuda; its code has changed since "),
+        ({"versions": "python 3.12.1, hopular 9, xgboost 3.2.0"}, "its members or its scoring have changed since "),
+    ],
+)
+def test_a_unit_that_is_computed_again_has_a_reason(
+    client: Any, lineage: Lineage, flowers: Dataset, changes: dict[str, str], reason: str
+) -> None:
+    start_unit(client, replace(lineage, code="0" * 12), "oldest", flowers)
+    start_unit(client, lineage, "key", flowers)
+    found = reasons(client, {"new": replace(lineage, **changes), "key": lineage})  # type: ignore[arg-type]
+    assert list(found) == ["new"]
+    today = f"{datetime.now().day} {datetime.now():%B}"
+    assert found["new"] == (f"{reason}{today}" if reason.endswith(" ") else reason)
+
+
+def test_a_unit_of_before_its_code_was_noted_says_so(client: Any, lineage: Lineage, flowers: Dataset) -> None:
+    run_id = start_unit(client, replace(lineage, code=""), "key", flowers)
+    assert "hopular.code" not in client.get_run(run_id).data.tags
+    assert reasons(client, {"new": lineage})["new"].startswith("was made on ")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *({"method": "knn"}, {"seed": 4}, {"budget": "quick"}, {"dataset": "trees"}),
+        *({"split_fingerprint": "c" * 64}, {"dataset_fingerprint": "c" * 64}),
+    ],
+)
+def test_what_was_never_asked_for_is_new(
+    client: Any, lineage: Lineage, flowers: Dataset, other: dict[str, Any]
+) -> None:
+    assert reasons(client, {"new": lineage}) == {}  # nothing is there yet
+    start_unit(client, lineage, "key", flowers)
+    assert reasons(client, {"new": replace(lineage, **other)}) == {}
 
 
 def test_benchmarks_are_found_by_their_tag(client: Any, lineage: Lineage) -> None:

@@ -14,7 +14,7 @@ from markupsafe import escape
 
 from hopular.data.registry import entries
 from hopular.evaluation.compare import compare
-from hopular.evaluation.results import Results
+from hopular.evaluation.results import Maker, Results
 from hopular.evaluation.verdict import headline
 from hopular.report.page import render, write_report
 from tests.evaluation.benchmarks import with_architecture
@@ -273,3 +273,31 @@ def test_a_large_benchmark_is_small_and_fast(tmp_path: Path) -> None:
     print(f"{seconds:.1f} s, {size / 1e6:.2f} MB")
     assert size <= 5_000_000
     assert seconds <= 10
+
+
+def test_units_of_different_makers_are_told_apart_where_the_commit_stands() -> None:
+    results = make_results(2)
+    old = Maker("a1" * 20, "code-of-old", {"python": "3.11.7", "torch": "2.1"}, "cpu", "2026-05-12T10:00:00+00:00")
+    new = Maker("b2" * 20 + " (changed)", "code-of-new", {"python": "3.11.7"}, "cuda", "2026-06-01T10:00:00+00:00")
+    units = tuple(replace(unit, maker=new if unit.method == "hopular" else old) for unit in results.units)
+    first, *others = units
+    alone = replace(first, maker=replace(new, commit="c3" * 20)) if first.method != "hopular" else first
+    page = read(render(replace(results, units=(alone, *others))))
+    count = sum(unit.method == "hopular" for unit in units)
+    ours = f"{'b2' * 20} (changed) ({count} units)"
+    commits = next(word for word in page.words if word.startswith("a1" * 20) and "units)" in word)
+    assert ours in commits
+    assert "c3" * 20 + " (1 unit)" in commits
+    text = " ".join(page.words)
+    assert {"code-of-old", "code-of-new"} <= set(text.split())
+    assert f"{alone.dataset} {alone.split}" in page.words  # whose maker is another one than that of its method
+    assert "12 May 2026, 10:00 UTC" in page.words
+    assert "What each method's units were made with" not in " ".join(read(render(make_results(2))).words)
+
+
+def test_units_of_one_maker_have_one_commit() -> None:
+    results = make_results(2)
+    maker = Maker("a1" * 20, "code", {"python": "3.11.7"}, "cpu")
+    page = read(render(replace(results, units=tuple(replace(unit, maker=maker) for unit in results.units))))
+    assert "a1" * 20 in page.words
+    assert "python 3.11.7" in page.words

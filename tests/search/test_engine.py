@@ -19,7 +19,7 @@ from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError
 from hopular.search import engine, warm
 from hopular.search.budget import Budget
-from hopular.search.engine import iterate, name_study, read_result, search, study_name
+from hopular.search.engine import iterate, read_result, search, study_name
 from hopular.search.fit import score_rows
 from hopular.search.job import Outcome
 from hopular.search.problem import make_problem
@@ -154,8 +154,8 @@ def test_a_study_is_named_by_content(problem):
 
 def test_studies_of_two_architectures_are_two_and_other_methods_keep_theirs(problem):
     budgets = [Budget(), Budget(architecture="paper"), Budget(architecture="released")]
-    assert len({name_study(problem, "hopular", budget) for budget in budgets}) == 3
-    assert len({name_study(problem, "knn", budget) for budget in budgets}) == 1
+    assert len({study_name(problem, "hopular", budget) for budget in budgets}) == 3
+    assert len({study_name(problem, "knn", budget) for budget in budgets}) == 1
 
 
 # ------------------------------------------------------------------------------------------------------------ trials
