@@ -102,7 +102,7 @@ def possible(times: int = 8) -> float:
 
 
 def fingerprints() -> float:
-    """Seconds that the fingerprints of all installed methods take together."""
+    """Time the fingerprints of all installed methods together, in seconds."""
     from hopular.methods import fingerprint, methods
 
     names = [name for name, method in methods().items() if not method.missing_packages]

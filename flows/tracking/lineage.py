@@ -61,7 +61,7 @@ class Lineage:
 
 
 def make_maker(method: str, device: str) -> Maker:
-    """What a unit of a method is made with here and now."""
+    """Note what a unit of a method is made with here and now."""
     found = take_fingerprint(method, device)
     versions = {"python": platform.python_version(), "hopular": __version__, **found.versions}
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -69,18 +69,18 @@ def make_maker(method: str, device: str) -> Maker:
 
 
 def in_line(versions: Mapping[str, str]) -> str:
-    """Versions as a tag has them: 'python 3.11.7, numpy 2.4.6'."""
+    """Write versions as a tag has them: 'python 3.11.7, numpy 2.4.6'."""
     return ", ".join(f"{name} {found}" for name, found in versions.items())
 
 
 def read_versions(line: str) -> dict[str, str]:
-    """What `in_line` wrote."""
+    """Read what `in_line` wrote."""
     return {name: found for name, _, found in (item.rpartition(" ") for item in line.split(", "))}
 
 
 @cache
 def commit(folder: Path = Path(__file__).parents[2]) -> str:
-    """The commit of this source tree, '(changed)' if files differ from it; empty where it is in no repository."""
+    """Name the commit of this source tree, '(changed)' if files differ from it; empty where it is in no repository."""
     if not _git(folder, "ls-files", *SOURCE):  # installed below a repository of somebody else's
         return ""
     found = _git(folder, "rev-parse", "HEAD")

@@ -68,7 +68,7 @@ def find_unit(client: MlflowClient, experiment: str, key: str) -> Run | None:
 
 
 def reasons(client: MlflowClient, units: Mapping[str, Lineage]) -> dict[str, str]:
-    """Why units, given by their keys, are computed again although the same was asked for and computed before.
+    """Say why units, given by their keys, are computed again although the same was asked for before.
 
     A unit that has a run of its own is not computed again but gone on with; one that was never asked for is new.
     """
@@ -86,7 +86,7 @@ def reasons(client: MlflowClient, units: Mapping[str, Lineage]) -> dict[str, str
 
 
 def _units_of(client: MlflowClient, dataset: str, fingerprint: str) -> list[Run]:
-    """All units of the rows of a dataset, the latest last."""
+    """Find all units of the rows of a dataset, the latest last."""
     names = (PREFIX + dataset, f"{PREFIX}{dataset} {fingerprint[:SHORT]}")
     experiments = [found.experiment_id for name in names if (found := client.get_experiment_by_name(name))]
     wanted = f"tags.`hopular.kind` = 'unit' AND tags.`hopular.dataset_fingerprint` = '{fingerprint}'"
@@ -104,7 +104,7 @@ def _units_of(client: MlflowClient, dataset: str, fingerprint: str) -> list[Run]
 
 
 def _difference(before: Mapping[str, str], now: Mapping[str, str], since: str) -> str:
-    """What a unit is made with now in place of what it was made with before, by the tags of both."""
+    """Say what a unit is made with now in place of what it was made with before, by the tags of both."""
     if "hopular.code" not in before:
         return f"was made on {since}, when its code was not yet noted"
     old, new = (read_versions(tags["hopular.versions"]) for tags in (before, now))
@@ -118,7 +118,7 @@ def _difference(before: Mapping[str, str], now: Mapping[str, str], since: str) -
 
 
 def _day(milliseconds: int) -> str:
-    """A moment as a day, such as '12 May', with the year if it is another one."""
+    """Write a moment as a day, such as '12 May', with the year if it is another one."""
     moment, now = datetime.fromtimestamp(milliseconds / 1000), datetime.now()
     return f"{moment.day} {moment:%B}" if moment.year == now.year else f"{moment.day} {moment:%B %Y}"
 

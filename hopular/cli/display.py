@@ -52,7 +52,7 @@ def _tell(listeners: Sequence[Callable[[Event], None]], event: Event) -> None:
 
 
 def _tell_change(write: Callable[[str], None], event: Event) -> None:
-    """Why a method is computed again: a line that stays."""
+    """Say why a method is computed again, in a line that stays."""
     if event.stage == "changed":
         write(f"{event.method}: {event.message}")
 

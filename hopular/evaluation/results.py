@@ -103,7 +103,7 @@ class Results:
 
     @property
     def made_with(self) -> dict[str, str]:
-        """Commits, versions and devices of the units, counted where they differ, and what all units share."""
+        """Sum up commits, versions and devices of the units, counted where they differ, and what all units share."""
         made = [unit for unit in self.units if unit.maker or unit.state == "complete"]
         makers = [unit.maker or Maker("not recorded") for unit in made]
         if all(unit.maker is None for unit in made):
@@ -169,7 +169,7 @@ def read_scores(text: str) -> pd.DataFrame:
 
 
 def _counted(values: Sequence[str]) -> str:
-    """The values, each once, with how many units have it if they differ: 'a (2 units) and b (1 unit)'."""
+    """Write each value once, with its number of units if they differ: 'a (2 units) and b (1 unit)'."""
     counts = Counter(values)
     if len(counts) < 2:
         return "".join(counts)

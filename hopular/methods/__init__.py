@@ -67,7 +67,7 @@ def _find(name: str) -> Method | None:
 
 
 def module_of(name: str) -> str:
-    """The full name of the module that a method is defined in, mostly called as the method."""
+    """Return the full name of the module that a method is defined in, mostly called as the method."""
     method = get_method(name)
     files = sorted((found.name for found in pkgutil.iter_modules(__path__)), key=lambda file: file != name)
     modules = (import_module(f"{__name__}.{file}") for file in files)

@@ -1,4 +1,4 @@
-"""Fingerprint: what computes a result of a method: the source that it runs, its libraries' versions and the device.
+"""Fingerprint: what computes a method's results: the source that it runs, its libraries' versions and the device.
 
 Source is compared by its syntax tree, so that comments, docstrings and layout do not count. It is that of the method's
 module, of its search space, and of all that these import, here or in a plug-in folder; and of the search, which is the
@@ -41,7 +41,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """Where it is the same, so are results."""
+    """What computes the results of a method: where it is the same, so are they."""
 
     code: str
     versions: Mapping[str, str]  # of the libraries
@@ -62,7 +62,7 @@ class Source:
 
 
 def take_fingerprint(method: str, device: str = "cpu") -> Fingerprint:
-    """The fingerprint of a method on a device; one that cannot use a GPU is on the CPU, whatever is said."""
+    """Take the fingerprint of a method on a device; one that cannot use a GPU is on the CPU, whatever is said."""
     found = methods.get_method(method)
     code = sources(SEARCH, OF_THE_SEARCH) | sources((methods.module_of(method), f"search_spaces.{method}"))
     versions = {name: version_of(name) for name in (*LIBRARIES, *found.packages)}
@@ -71,12 +71,12 @@ def take_fingerprint(method: str, device: str = "cpu") -> Fingerprint:
 
 
 def scoring_code() -> str:
-    """A hash of the source that scores predictions of test rows."""
+    """Hash the source that scores predictions of test rows."""
     return _hash(repr(sorted(sources(SCORING, OF_THE_SEARCH).items())))
 
 
 def sources(modules: tuple[str, ...], within: tuple[str, ...] = ("",)) -> dict[str, str]:
-    """The hashes of modules and of all of ours that they import, by name; imports inside functions count as well."""
+    """Hash modules and all of ours that they import, by name; imports inside functions count as well."""
     found: dict[str, str] = {}
     waiting, seen = list(modules), {"", *NOT_COMPUTING}
     followed: set[Import] = set()
@@ -102,7 +102,7 @@ def sources(modules: tuple[str, ...], within: tuple[str, ...] = ("",)) -> dict[s
 
 
 def _imported(module: str, taken: str) -> Iterator[str]:
-    """The modules behind `from module import taken`: a module in it, or itself and where it has the name from."""
+    """Find the modules behind `from module import taken`: one in it, or itself and where it has the name from."""
     file = _find(module)
     is_package = file is None or file.endswith("__init__.py")  # a folder need not have that file
     if taken and is_package and _find(f"{module}.{taken}"):
@@ -115,7 +115,7 @@ def _imported(module: str, taken: str) -> Iterator[str]:
 
 
 def _absolute(module: str, package: str) -> str:
-    """A module by its full name; one that begins with dots is sought from the package of whoever imports it."""
+    """Return a module's full name; one that begins with dots is sought from the package of whoever imports it."""
     name = module.lstrip(".")
     for _ in range(len(module) - len(name) - 1):
         package = package.rpartition(".")[0]
@@ -123,7 +123,7 @@ def _absolute(module: str, package: str) -> str:
 
 
 def _find(module: str) -> str | None:
-    """The file of a module of ours or of a plug-in folder; None for those of libraries."""
+    """Find the file of a module of ours or of a plug-in folder; None for those of libraries."""
     top, *rest = module.split(".")
     folders: Iterable[str]
     if top == "hopular" and rest[:1] == ["methods"]:
@@ -156,6 +156,7 @@ def _read(file: str) -> Source:
 
 
 def _parse(source: bytes) -> Source:
+    """Read what counts of a source."""
     words: list[str] = []
     imports: list[Import] = []
     typing_imports: list[Import] = []
@@ -197,7 +198,7 @@ def _write(node: ast.AST, words: list[str], imports: list[Import], typing_import
 
 
 def _is_for_typing(node: ast.AST) -> bool:
-    """Whether it is `if TYPE_CHECKING:`, with or without the name of a module before it."""
+    """Tell whether it is `if TYPE_CHECKING:`, with or without the name of a module before it."""
     return isinstance(node, ast.If) and getattr(node.test, "attr", getattr(node.test, "id", "")) == "TYPE_CHECKING"
 
 
@@ -207,7 +208,7 @@ def _hash(text: str) -> str:
 
 @cache
 def version_of(package: str) -> str:
-    """The installed version of a distribution, or of the one that a package to import belongs to."""
+    """Return the installed version of a distribution, or of the one that a package to import belongs to."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -181,7 +181,7 @@ class MakerRow:
 
 
 def _makers(results: Results) -> list[MakerRow]:
-    """What the units of each method were made with: one row for a method, unless they differ."""
+    """List what the units of each method were made with: in one row, unless they differ."""
     groups: dict[tuple[object, ...], list[tuple[Unit, Maker]]] = defaultdict(list)
     for unit in results.units:
         if (maker := unit.maker) is not None:

@@ -63,9 +63,9 @@ class SearchResult:
 
 
 def study_name(problem: Problem, method: str, budget: Budget, seed: int = 0, device: str = "cpu") -> str:
-    """The name of the study that `search` with these arguments uses.
+    """Name the study that `search` with these arguments uses.
 
-    It says what the study is of, and changes with anything that its trials depend on: the code is part of it.
+    The name says what the study is of, and changes with anything that its trials depend on, code included.
     """
     limits = replace(budget.concerning(get_method(method)), replicates=1)  # training afterwards is no matter of it
     maker = take_fingerprint(method, device)
