@@ -109,8 +109,8 @@ def test_the_versions_are_those_of_the_libraries_that_a_method_declares(plugin: 
     common = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")
     assert take_fingerprint("mine").versions == {name: version(name) for name in (*common, "safetensors")}
     assert set(take_fingerprint("xgboost").versions) == {*common, "xgboost"}
-    networks = [name for name, method in methods().items() if method.has_curve and name != "mine"]
-    assert {"hopular", "npt", "mlp", "snn"} <= set(networks)
+    networks = [name for name, method in methods().items() if method.has_curve]
+    assert {"hopular", "npt", "mlp", "snn", "resnet"} <= set(networks)
     assert all("torch" in take_fingerprint(name).versions for name in networks)
 
 
@@ -141,15 +141,14 @@ def test_hopular_is_its_model_and_recipe_and_no_other_method() -> None:
     files = ("architecture", "block", "encoding", "estimator", "masking", "network", "optimizer", "recipe", "training")
     assert {f"hopular.model.{name}" for name in files} <= own
     assert {name for name in own if not name.startswith("hopular.model")} == {
-        *("hopular.methods.hopular", "hopular.methods.method", "search_spaces.hopular")
+        *("hopular.methods.hopular", "search_spaces.hopular")
     }
     assert "hopular.model.npt" in modules_of("npt") - own
 
 
 def test_a_method_has_nothing_of_another() -> None:
     assert modules_of("knn") == {
-        *("hopular.methods.knn", "hopular.methods.method", "hopular.methods.prepared", "hopular.methods.preparation"),
-        "search_spaces.knn",
+        *("hopular.methods.knn", "hopular.methods.prepared", "hopular.methods.preparation", "search_spaces.knn")
     }
     assert not any(name.startswith("hopular.model") for name in sources(SEARCH, ("hopular.search",)))
 
