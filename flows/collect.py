@@ -79,12 +79,14 @@ def _unit(course: Course) -> Unit:
     }
     if course.error:
         return Unit(**known, state="failed", reason=course.error)
-    best = found["best"]
+    best, replicate = found["best"], course.results[1]["replicates"][0]
     return Unit(
         **known,
         state="complete",
         params=best["params"],
-        valid_score=course.results[1]["replicates"][0]["valid_score"],
+        chosen_by=found["chosen_by"],
+        valid_score=replicate["valid_score"],
+        valid_metrics=replicate["valid_metrics"],
         curve=tuple((int(step), float(score)) for step, score in best["curve"]),
         is_reused=course.is_reused,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hopular.data.errors import nearest
 from hopular.methods import Method
 from hopular.model.recipe import RECIPES
+from hopular.search.criterion import CRITERIA, DEFAULT, Criterion
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class Budget:
     memory: float | None = None  # bytes that a trial's process may use
     replicates: int = 1  # seeds that the best setting is trained with
     recipe: str | None = None  # of methods that have the published one; None leaves it to the method
+    criterion: Criterion = DEFAULT  # what decides between trials
+    prunes: bool = True  # whether trials of networks that do badly at half of their training are ended
 
     def __post_init__(self) -> None:
         for name in ("trials", "grid_trials", "max_epochs", "replicates"):
@@ -35,11 +38,8 @@ class Budget:
                 raise ValueError(f"budget: {name} is {value!r}: use a number above 0")
         if self.recipe is not None and self.recipe not in RECIPES:
             raise ValueError(f"budget: recipe is {self.recipe!r}: use one of {', '.join(RECIPES)}")
-
-    def __repr__(self) -> str:
-        """Studies and benchmarks are named by it: what came later shows only where it is set, so that names last."""
-        shown = [field.name for field in fields(self) if field.name != "recipe" or self.recipe is not None]
-        return f"Budget({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        if self.criterion not in CRITERIA:
+            raise ValueError(f"budget: criterion is {self.criterion!r}: use one of {', '.join(CRITERIA)}")
 
     def slots(self, grid_size: int | None) -> int:
         """How many trials a search has: of a distribution `trials`, of a grid at most its size."""
@@ -57,7 +57,7 @@ class Budget:
 PRESETS = {
     "smoke": Budget(trials=2, grid_trials=1, seconds_per_trial=20, max_epochs=10),
     "quick": Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900),
-    "paper": Budget(trials=1000, replicates=3, recipe="paper"),
+    "paper": Budget(trials=1000, replicates=3, recipe="paper", criterion="accuracy", prunes=False),
 }
 
 
