@@ -59,7 +59,8 @@ def fill(search: object, trials: int) -> None:
         settings = search.proposer._module.suggest(trial, "small")  # type: ignore[attr-defined]
         record = Record(slot, 0, settings, "complete", score=0.5 + settings["p0"] / 4)
         search.study.lease(slot + 1)  # type: ignore[attr-defined]
-        search.study.add(record, trial.params, trial.distributions)  # type: ignore[attr-defined]
+        search.study.start(slot, trial.params, trial.distributions)  # type: ignore[attr-defined]
+        search.study.add(record)  # type: ignore[attr-defined]
 
 
 def seconds_of(url: str, jobs: int, trials: int) -> float:

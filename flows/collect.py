@@ -17,7 +17,6 @@ from flows.schedule import Course, reason_of
 from flows.tracking.champion import Candidate
 from flows.tracking.lineage import make_maker
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Maker, Results, Unit
-from hopular.methods import get_method
 from hopular.redaction import without_secrets
 from hopular.report.words import plural
 
@@ -82,12 +81,14 @@ def _unit(course: Course) -> Unit:
     }
     if course.error:
         return Unit(**known, state="failed", reason=course.error, maker=make_maker(unit.method, unit.device))
-    best = found["best"]
+    best, replicate = found["best"], course.results[1]["replicates"][0]
     return Unit(
         **known,
         state="complete",
-        params=unit.budget.settings_of(get_method(unit.method), best["params"]),
-        valid_score=course.results[1]["replicates"][0]["valid_score"],
+        params=best["params"],
+        chosen_by=found["chosen_by"],
+        valid_score=replicate["valid_score"],
+        valid_metrics=replicate["valid_metrics"],
         curve=tuple((int(step), float(score)) for step, score in best["curve"]),
         is_reused=course.is_reused,
         maker=Maker(**found["maker"]),

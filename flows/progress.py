@@ -25,7 +25,7 @@ class Event:
     trial: int = 0  # finished so far
     trials: int = 0  # in the budget; for "planned" the number of units
     best: float | None = None  # validation score so far, higher is better; for "done" the primary test metric
-    message: str = ""
+    message: str = ""  # for "trial" and "done" the metric that `best` is in
 
 
 _listeners: list[Callable[[Event], None]] = []

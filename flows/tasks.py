@@ -48,6 +48,7 @@ from hopular.methods import get_method
 from hopular.methods.fingerprint import take_fingerprint
 from hopular.methods.saved import load_model
 from hopular.redaction import without_secrets
+from hopular.search.criterion import metric_of
 from hopular.search.engine import SearchResult, read_result
 from hopular.search.engine import search as run_search
 from hopular.search.job import Outcome
@@ -153,6 +154,7 @@ def search(unit: Assignment, others: list[str]) -> Json:
     client, maker = open_store(), make_maker(unit.method, unit.device)
     dataset, _ = rows_of(unit)
     lineage, start = lineage_of(unit, maker, dataset.source), time.monotonic()
+    chosen_by = metric_of(unit.budget.criterion, dataset.task)
     run_id = patiently(lambda: start_unit(client, lineage, unit.key, dataset))
     with _finishing(unit, run_id):
         tell(_event(unit, "search"))
@@ -164,7 +166,7 @@ def search(unit: Assignment, others: list[str]) -> Json:
             def on_trial(record: Record, slots: int) -> None:
                 scores.append(record.score)
                 best = max((score for score in scores if score is not None), default=None)
-                tell(_event(unit, "trial", trial=len(scores), trials=slots, best=best))
+                tell(_event(unit, "trial", trial=len(scores), trials=slots, best=best, message=chosen_by))
                 log(record, slots)
 
             scores: list[float | None] = []
@@ -177,10 +179,11 @@ def search(unit: Assignment, others: list[str]) -> Json:
         if result.best is None:
             raise UnitError(_why(result))
         if get_method(unit.method).group != "ensemble":  # which has no validation score before it is trained
-            log_best(client, run_id, result.best)
+            log_best(client, run_id, result.best, chosen_by)
     return {
         "run_id": run_id,
         "study": result.study,
+        "chosen_by": chosen_by,
         "best": result.best.to_json(),
         "records": [] if get_method(unit.method).group == "ensemble" else [r.to_json() for r in result.records],
         "trials": dict(Counter(record.state for record in result.records)),
@@ -209,7 +212,7 @@ def _choose_members(unit: Assignment, others: list[str]) -> SearchResult:
     problem = problem_of(*_rows(unit))
     tried = {method: read_result(problem, method, unit.budget, seed=unit.seed, device=unit.device) for method in others}
     folders = {method: predictions_folder() / result.study.rpartition(" ")[2] for method, result in tried.items()}
-    members = choose_members(problem, {m: result.records for m, result in tried.items()}, folders, unit.budget)
+    members = choose_members(problem, {m: result.records for m, result in tried.items()}, folders)
     record = Record(0, unit.seed, {"members": members}, "complete", score=0.0)
     return SearchResult(unit.study, 1, [record])
 
@@ -262,6 +265,7 @@ def _replicate(seed: int, file: str, outcome: Outcome) -> Json:
         "seed": seed,
         "file": file,
         "valid_score": outcome.score,
+        "valid_metrics": outcome.metrics,
         "classes": outcome.classes,
         "seconds": outcome.fit_seconds,
         "predict_seconds": outcome.predict_seconds,

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -190,6 +191,17 @@ def _export(words: list[str]) -> None:
     assert name in SETTINGS or f"`{name}`" in settings, words
 
 
+def _optuna_dashboard(words: list[str]) -> None:
+    """A server of another project: the database must be the one that studies are in by default."""
+    from hopular.settings import storage_url
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.delenv("HOPULAR_RUNS", raising=False)
+        patch.delenv("HOPULAR_STORAGE", raising=False)
+        patch.chdir(folder)
+        assert words[1] == storage_url().replace(f"{Path(folder).resolve()}/", ""), words
+
+
 def _curl(words: list[str]) -> None:
     """Needs a served model: the body must be JSON as MLflow wants it."""
     assert "dataframe_records" in json.loads(words[words.index("-d") + 1])
@@ -207,6 +219,7 @@ CHECKS: dict[str, Callable[[list[str]], None]] = {
     "hopular": _hopular,
     "make": _make,
     "mlflow": _mlflow,
+    "optuna-dashboard": _optuna_dashboard,
     "pip": _pip,
     "prefect": _prefect,
     "python": _file,

@@ -188,19 +188,20 @@ def unit_metrics(scores: pd.DataFrame) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if not math.isnan(value)}
 
 
-def log_best(client: MlflowClient, run_id: str, record: Record) -> None:
-    """Write the best trial's setting as tags `best.*` and its validation metrics as the unit's own.
+def log_best(client: MlflowClient, run_id: str, record: Record, chosen_by: str) -> None:
+    """Write the best trial's setting as tags `best.*`, what chose it, and its validation metrics as the unit's own.
 
     They are tags and not parameters because a search that goes on may find a better one.
     """
     from mlflow.entities import RunTag
 
     old = [name for name in client.get_run(run_id).data.tags if name.startswith(BEST)]
-    new = {f"{BEST}{name}": str(value) for name, value in record.params.items()} | {"hopular.best_slot": record.slot}
+    new = {f"{BEST}{name}": str(value) for name, value in record.params.items()}
+    new |= {"hopular.best_slot": str(record.slot), "hopular.chosen_by": f"valid_{chosen_by}"}
     for name in old:
         if name not in new:
             client.delete_tag(run_id, name)
-    client.log_batch(run_id, tags=[RunTag(name, str(value)) for name, value in new.items()])
+    client.log_batch(run_id, tags=[RunTag(name, value) for name, value in new.items()])
     valid = {f"valid_{name}": value for name, value in record.metrics.items()}
     score = {} if record.score is None else {"valid_score": record.score}
     log_scores(client, run_id, {**valid, **score})

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from optuna.trial import create_trial
 
 from hopular.automl.portfolio import cost_of
 from hopular.methods import get_method
@@ -22,9 +21,9 @@ from hopular.methods.saved import CLASS_FILE
 from hopular.search.budget import Budget
 from hopular.search.job import Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Record, trial_seed
+from hopular.search.record import Record, best_of, ranked, trial_seed
 from hopular.search.space import Proposal, Proposer
-from hopular.search.storage import STATES
+from hopular.search.storage import as_trial
 
 KEPT = 3  # models of each method that are kept for the ensemble
 HOPELESS = 2  # failures without a success before a method is given up
@@ -62,7 +61,7 @@ class Candidate:
 
     @property
     def best(self) -> Record | None:
-        return next(iter(_first(self.records, 1)), None)
+        return best_of(self.records)
 
     @property
     def is_over(self) -> bool:
@@ -74,7 +73,7 @@ class Candidate:
     @property
     def kept(self) -> list[Record]:
         """The best trials, whose models are on disk; the best one first."""
-        return [record for record in _first(self.records, KEPT) if (self.model(record) / CLASS_FILE).is_file()]
+        return [record for record in ranked(self.records)[:KEPT] if (self.model(record) / CLASS_FILE).is_file()]
 
     def model(self, record: Record) -> Path:
         """The folder of a trial's model."""
@@ -116,27 +115,11 @@ class Candidate:
         if setting.proposal is None:
             return
         self._proposer.forget(setting.proposal)
-        trial = create_trial(
-            state=STATES[record.state],
-            value=-loss_of(record) if record.state == "complete" else None,
-            params=setting.proposal.params,
-            distributions=setting.proposal.distributions,
-        )
+        trial = as_trial(record, setting.proposal.params, setting.proposal.distributions)
         self._proposer.learn({setting.slot: trial})
 
     def _forget_others(self) -> None:
         """Delete models and validation predictions of all but the best trials."""
-        for record in set(range(len(self.records))) - {record.slot for record in _first(self.records, KEPT)}:
+        for record in set(range(len(self.records))) - {record.slot for record in ranked(self.records)[:KEPT]}:
             shutil.rmtree(self.folder / str(record), ignore_errors=True)
             (self.folder / f"{record}.npy").unlink(missing_ok=True)
-
-
-def loss_of(record: Record) -> float:
-    """What decides: log loss or mean squared error on the validation rows. On few rows it tells more than accuracy."""
-    return record.metrics["log_loss"] if "log_loss" in record.metrics else record.metrics["mse"]
-
-
-def _first(records: list[Record], count: int) -> list[Record]:
-    """The best trials, the best one first."""
-    complete = [record for record in records if record.state == "complete"]
-    return sorted(complete, key=lambda record: (loss_of(record), record.slot))[:count]

@@ -22,6 +22,7 @@ from hopular.methods.ensemble import (
     squared_error_of,
 )
 from hopular.methods.saved import CLASS_FILE, CONTENT, FORMAT
+from hopular.search.criterion import DEFAULT, score_of
 from hopular.search.problem import Problem
 from hopular.search.record import Record
 from hopular.search.refit import MAX_MEMBERS
@@ -50,8 +51,8 @@ class Choice:
 
     @property
     def loss(self) -> float:
-        """What decides, see `loss_of`."""
-        return self.metrics["log_loss"] if "log_loss" in self.metrics else self.metrics["mse"]
+        """What decides: the lower, the better."""
+        return -score_of(DEFAULT, self.metrics)
 
     def test_predictions(self) -> Array:
         """The answer for the test rows, from what the members said when they were trained."""

@@ -21,6 +21,7 @@ from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
 from hopular.redaction import without_secrets
 from hopular.report.words import plural
+from hopular.search.criterion import DEFAULT, metric_of
 from hopular.search.record import Record
 
 DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
@@ -40,7 +41,7 @@ def make_results(
     truth = dataset.y.iloc[split.test].to_numpy()
     units, rows = [], []
     for candidate in candidates:
-        units.append(_unit(dataset.name, split.id, candidate))
+        units.append(_unit(dataset, split.id, candidate))
         if (best := candidate.best) is not None:
             cost = (best.fit_seconds, best.predict_seconds, best.peak_memory)
             answer = candidate.test_predictions(best)
@@ -79,7 +80,7 @@ def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str)
                 "title": results.title(unit.method),
                 "metric": metric,
                 "loss": abs(losses[unit.method]) if unit.method in losses else None,  # a perfect one may be -0.0
-                "validation": abs(unit.valid_score or 0.0) if is_done else None,
+                "validation": unit.valid_metrics[metric] if is_done else None,
                 "test": float(scores["value"][unit.method]) if is_done else None,
                 "seconds": float(scores["seconds"][unit.method]) if is_done else None,
                 "trials": sum(unit.trials.values()),
@@ -126,19 +127,22 @@ def _cost(records: Sequence[Record]) -> tuple[float, float, int]:
     return *seconds, max(record.peak_memory for record in records)
 
 
-def _unit(dataset: str, split: str, candidate: Candidate) -> Unit:
+def _unit(dataset: Dataset, split: str, candidate: Candidate) -> Unit:
     best, records = candidate.best, candidate.records
     trials = dict(Counter[str](record.state for record in records))
     if best is None:
         failure = next((f"{record.kind}: {record.message}" for record in records if record.kind), "there was no time")
-        return Unit(dataset, split, candidate.name, "failed", failure, trials=trials, search_seconds=candidate.seconds)
+        seconds = candidate.seconds
+        return Unit(dataset.name, split, candidate.name, "failed", failure, trials=trials, search_seconds=seconds)
     return Unit(
-        dataset,
+        dataset.name,
         split,
         candidate.name,
         "complete",
         params=best.params,
         valid_score=best.score,
+        valid_metrics=best.metrics,
+        chosen_by=metric_of(DEFAULT, dataset.task),
         trials=trials,
         search_seconds=candidate.seconds,
     )
@@ -146,8 +150,16 @@ def _unit(dataset: str, split: str, candidate: Candidate) -> Unit:
 
 def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> Unit:
     members = [[member.candidate.name, member.record.params, round(member.weight, 4)] for member in ensemble.members]
-    score = -ensemble.metrics["mse"] if dataset.task == "regression" else ensemble.metrics["accuracy"]
-    return Unit(dataset.name, split, "ensemble", "complete", params={"members": members}, valid_score=score)
+    return Unit(
+        dataset.name,
+        split,
+        "ensemble",
+        "complete",
+        params={"members": members},
+        valid_score=-ensemble.loss,
+        valid_metrics=ensemble.metrics,
+        chosen_by=metric_of(DEFAULT, dataset.task),
+    )
 
 
 def describe(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import pandas as pd
 
-from hopular.automl.candidate import Candidate, loss_of
+from hopular.automl.candidate import Candidate
 from hopular.automl.news import News
 from hopular.methods import Run
 from hopular.search.engine import cores
@@ -165,7 +165,7 @@ class Race:
 
     def _promise(self) -> dict[str, float]:
         """The share of the time that each method deserves by its best validation score so far."""
-        order = sorted(self.candidates, key=_loss)
+        order = sorted(self.candidates, key=_rank)
         return {candidate.name: FADING**place for place, candidate in enumerate(order)}
 
     def _limit(self, candidate: Candidate) -> float:
@@ -188,5 +188,7 @@ def _likely(candidate: Candidate) -> float:
     return _expected(candidate) if candidate.method.has_curve else SURE * _expected(candidate)
 
 
-def _loss(candidate: Candidate) -> float:
-    return float("inf") if candidate.best is None else loss_of(candidate.best)
+def _rank(candidate: Candidate) -> float:
+    """Return what methods are sorted by: the score of their best trial, or last if there is none."""
+    best = candidate.best
+    return float("inf") if best is None or best.score is None else -best.score

@@ -13,7 +13,7 @@ from pathlib import Path
 from hopular import __version__, settings
 from hopular.search.problem import Problem
 
-VERSION = 1  # of the race; another one does not go on with earlier trials
+VERSION = 2  # of the race; another one does not go on with earlier trials
 
 
 class FitError(RuntimeError):

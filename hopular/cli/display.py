@@ -94,8 +94,14 @@ class _Lines(_Progress):
             unit = f"{event.dataset} {event.split} {event.method}"
             self._write(f"[{self._over}/{self._units}{self.left()}] {unit}: {outcome(event)}")
         elif event.stage == "trial" and self._is_verbose:
-            best = "" if event.best is None else f", best so far {abs(event.best):.4g}"
-            self._write(f"  {event.dataset} {event.split} {event.method}: trial {event.trial} of {event.trials}{best}")
+            self._write(f"  {event.dataset} {event.split} {event.method}: {_trial(event)}")
+
+
+def _trial(event: Event) -> str:
+    """Say how far a search is, and the best validation score so far in the metric that decides."""
+    metric = event.message.replace("_", " ")
+    best = "" if event.best is None else f", best validation {metric} so far {abs(event.best):.4g}"
+    return f"trial {event.trial} of {event.trials}{best}"
 
 
 def outcome(event: Event) -> str:
@@ -175,8 +181,7 @@ class _Picture(_Progress):
 def _what(event: Event) -> str:
     place = f"{event.dataset}  {event.method}"
     if event.stage == "trial":
-        best = "" if event.best is None else f", best so far {abs(event.best):.4g}"
-        return f"{place}  trial {event.trial} of {event.trials}{best}"
+        return f"{place}  {_trial(event)}"
     if event.stage == "train" and event.trials > 1:
         return f"{place}  training {event.trial + 1} of {event.trials}"
     return f"{place}  {event.stage}"

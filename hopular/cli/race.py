@@ -58,21 +58,17 @@ class _Standing:
 
     def add(self, method: str, record: Record) -> bool:
         """Take note of a trial; whether it is the best of all."""
-        from hopular.automl.candidate import loss_of
-
         self.trials[method] = self.trials.get(method, 0) + 1
         if record.state != "complete":
             self.failed[method] = record.message
             return False
         known = self.best.get(method)
-        if known is None or loss_of(record) < loss_of(known):
+        if known is None or _loss(record) < _loss(known):
             self.best[method] = record
-        return min(self.best.values(), key=loss_of) is record
+        return min(self.best.values(), key=_loss) is record
 
     def order(self) -> list[str]:
-        from hopular.automl.candidate import loss_of
-
-        return sorted(self.best, key=lambda method: loss_of(self.best[method]))
+        return sorted(self.best, key=lambda method: _loss(self.best[method]))
 
 
 class _Lines:
@@ -174,6 +170,11 @@ def _title(method: str, record: Record | None = None) -> str:
     from hopular.evaluation.results import title
 
     return title(method) if record is None else title(method, record.params)
+
+
+def _loss(record: Record) -> float:
+    assert record.score is not None  # the trial is complete
+    return -record.score
 
 
 def _score(record: Record) -> str:

@@ -70,7 +70,9 @@ class Unit:
     state: Literal["complete", "failed"]
     reason: str = ""  # of a failure: its kind and message
     params: Mapping[str, Any] = field(default_factory=dict)  # the best setting
-    valid_score: float | None = None  # of the best trial: accuracy, or minus the mean squared error
+    chosen_by: str = ""  # the metric on the validation rows that chose the setting
+    valid_score: float | None = None  # of the best trial in that metric; minus the metric if lower is better
+    valid_metrics: Mapping[str, float] = field(default_factory=dict)  # of the best trial, on the validation rows
     curve: tuple[tuple[int, float], ...] = ()  # of the best trial: percent of training done, validation score
     trials: Mapping[str, int] = field(default_factory=dict)  # how many were complete, pruned, failed
     search_seconds: float = 0.0

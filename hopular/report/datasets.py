@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 from markupsafe import Markup
 
-from hopular.evaluation.metrics import METRICS, PRIMARY
+from hopular.data.dataset import Task
+from hopular.evaluation.metrics import METRICS, PRIMARY, Metric
 from hopular.evaluation.ranks import rank_results
 from hopular.evaluation.results import DatasetFacts, Results, Unit, title
 from hopular.evaluation.scores import NORMAL, failed_units, leaderboard_matrix, missing_units, summarise
@@ -47,6 +48,7 @@ class Setting:
 
     title: str
     split: str
+    chosen_by: str  # the metric that `valid_score` is in
     valid_score: float
     trials: str
     params: str  # JSON
@@ -60,6 +62,7 @@ class Section:
     facts: DatasetFacts
     said: str  # who leads here, in words
     metric: str
+    chosen_by: str  # the metric on the validation rows that chose the settings
     rows: tuple[ScoreRow, ...]
     metrics: tuple[str, ...]  # titles of all metrics
     values: tuple[tuple[str, tuple[float, ...]], ...]  # title of a method, its mean in each metric
@@ -139,20 +142,27 @@ def _section(
     )
     notes = {method: _note(method, absent, units) for method in order if method not in counted}
     complete = [unit for unit in units if unit.state == "complete"]
-    curved = [unit for unit in complete if len(unit.curve) > 1]
-    curves = [plots.Curve(results.title(unit.method), unit.split, unit.curve) for unit in curved]
-    label = "validation accuracy" if facts.task == "classification" else "minus the mean squared validation error"
+    deciding = list(dict.fromkeys(_deciding(unit, facts.task) for unit in complete))  # several in merged results
+    curves = [
+        plots.Curve(results.title(unit.method), unit.split, unit.curve)
+        for unit in complete
+        if len(unit.curve) > 1 and _deciding(unit, facts.task) == deciding[0]
+    ]
+    label = f"{'' if deciding and deciding[0].higher_is_better else 'minus the '}validation {_named(deciding[:1])}"
     return Section(
         anchor=anchor,
         facts=facts,
         said=said,
         metric=METRICS[primary].title,
+        chosen_by=_named(deciding),
         rows=_score_rows(results, summary, primary, ranks, order, notes),
         metrics=tuple(METRICS[name].title for name in names),
         values=values,
         curves=Markup(plots.learning_curves(curves, label, colours)),
         settings=tuple(
-            _setting(unit) for unit in sorted(complete, key=lambda u: (order.index(u.method), u.split)) if unit.params
+            _setting(unit, facts.task)
+            for unit in sorted(complete, key=lambda u: (order.index(u.method), u.split))
+            if unit.params
         ),
         failures=tuple((results.title(unit.method), unit) for unit in failed),
     )
@@ -224,8 +234,17 @@ def _at(summary: Summary, metric: str, method: str, column: str) -> float:
     return float(summary[metric, method][column]) if (metric, method) in summary else NAN
 
 
-def _setting(unit: Unit) -> Setting:
+def _setting(unit: Unit, task: Task) -> Setting:
     trials = ", ".join(f"{count} {state}" for state, count in unit.trials.items() if count)
-    score = NAN if unit.valid_score is None else unit.valid_score
+    score = NAN if unit.valid_score is None else abs(unit.valid_score)
     params = json.dumps(dict(unit.params), ensure_ascii=False, default=str)
-    return Setting(title(unit.method, unit.params), unit.split, score, trials, params)
+    return Setting(title(unit.method, unit.params), unit.split, _named([_deciding(unit, task)]), score, trials, params)
+
+
+def _deciding(unit: Unit, task: Task) -> Metric:
+    """Return the metric that chose the setting of a unit; results of older versions do not say it."""
+    return METRICS[unit.chosen_by or PRIMARY[task]]
+
+
+def _named(metrics: Sequence[Metric]) -> str:
+    return " or ".join(metric.title.lower() for metric in metrics)

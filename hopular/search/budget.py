@@ -10,6 +10,7 @@ from hopular.data.errors import nearest
 from hopular.methods import Method
 from hopular.model.architecture import ARCHITECTURES, choose_architecture
 from hopular.model.recipe import RECIPES
+from hopular.search.criterion import CRITERIA, DEFAULT, Criterion
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class Budget:
     replicates: int = 1  # seeds that the best setting is trained with
     recipe: str | None = None  # of methods that have the published one; None leaves it to the method
     architecture: str | None = None  # of Hopular; None means the paper's with its recipe, otherwise the default
+    criterion: Criterion = DEFAULT  # what decides between trials
+    prunes: bool = True  # whether trials of networks that do badly at half of their training are ended
 
     def __post_init__(self) -> None:
         for name in ("trials", "grid_trials", "max_epochs", "replicates"):
@@ -42,14 +45,14 @@ class Budget:
             raise ValueError(
                 f"there is no architecture {self.architecture!r}.{hint} There are: {', '.join(ARCHITECTURES)}"
             )
+        if self.criterion not in CRITERIA:
+            raise ValueError(f"budget: criterion is {self.criterion!r}: use one of {', '.join(CRITERIA)}")
 
     def __repr__(self) -> str:
-        """Return what studies and benchmarks are named by: fields added later show only if set, so that names last."""
+        """Return what studies and benchmarks are named by: the same whether the architecture was named or implied."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         values["architecture"] = choose_architecture(self.architecture, self.recipe)
-        unset = {"recipe": None, "architecture": "default"}
-        shown = [f"{name}={value!r}" for name, value in values.items() if name not in unset or value != unset[name]]
-        return f"Budget({', '.join(shown)})"
+        return f"Budget({', '.join(f'{name}={value!r}' for name, value in values.items())})"
 
     def concerning(self, method: Method) -> Budget:
         """Return the budget without an architecture that a method does not have: its trials are the same with any.
@@ -79,7 +82,7 @@ class Budget:
 PRESETS = {
     "smoke": Budget(trials=2, grid_trials=1, seconds_per_trial=20, max_epochs=10),
     "quick": Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900),
-    "paper": Budget(trials=1000, replicates=3, recipe="paper"),
+    "paper": Budget(trials=1000, replicates=3, recipe="paper", criterion="accuracy", prunes=False),
 }
 
 

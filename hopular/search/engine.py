@@ -19,6 +19,7 @@ import numpy as np
 from hopular.methods import MethodError, Run, get_method
 from hopular.methods.fingerprint import take_fingerprint
 from hopular.search.budget import Budget
+from hopular.search.criterion import metric_of
 from hopular.search.fit import SOFT
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
@@ -29,6 +30,7 @@ from hopular.search.warm import worker_for
 from hopular.search.worker import InfrastructureError, LostError, Worker
 
 BEAT = 5.0  # seconds between beats of a lease
+SHOW = 0.25  # seconds at least between the points of a learning curve that the study shows
 WAIT = (0.2, 2.0)  # seconds between looks at slots that others have, at first and later on
 GRACE, MAX_GRACE = 0.2, 10.0  # share of a search's time, and seconds, that a first trial may still use after the end
 RETRIES = 2  # of a trial whose process could not be started or was lost
@@ -151,10 +153,13 @@ class _Search:
         self.jobs, self.device = jobs, device
         self.threads = threads or max(1, cores() // jobs)
         self._should_stop = should_stop or (lambda: False)
-        self.proposer = Proposer(method, problem.size, seed)
+        self.proposer = Proposer(method, problem.size, seed, prunes=budget.prunes)
         self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
         name = study_name(problem, method, budget, seed, device)
-        self.study = Study(open_storage(storage), name)
+        metric = metric_of(budget.criterion, problem.task)
+        value = metric if metric == "accuracy" else f"minus {metric}"
+        facts = {"problem": problem.name, "method": method, "budget": repr(budget), "value": f"validation {value}"}
+        self.study = Study(open_storage(storage), name, facts)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
         self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
         self._start = self._spent_at = 0.0
@@ -171,6 +176,7 @@ class _Search:
     def iterate(self) -> Generator[Record]:
         """Run `jobs` trials side by side, each in a process of its own, and yield records as they come."""
         self._start = self._spent_at = time.monotonic()
+        self.study.bury()
         if self.budget.seconds is not None:
             self._is_empty, spent = self.result().best is None, self.study.spent()
             if self._is_empty and spent >= self.budget.seconds:
@@ -249,25 +255,30 @@ class _Search:
             with self._lock:
                 self.proposer.learn(self.study.finished)
                 proposal = self.proposer.propose(slot)
+                self.study.start(slot, proposal.params, proposal.distributions)
             record, outcome = self._fit(worker, slot, proposal)
             if self.predictions is not None and outcome.predictions is not None and self.study.holds(slot):
                 _keep(self.predictions / f"{slot}.npy", outcome.predictions)
             with self._lock:
                 self.proposer.forget(proposal)
-                is_stored = self.study.add(record, proposal.params, proposal.distributions)
+                is_stored = self.study.add(record)
             self._is_empty = self._is_empty and record.state != "complete"
             self._spend()
             return record if is_stored else None
         except BaseException:
-            self.study.release(slot)
+            self.study.give_up(slot)
             raise
 
     def _fit(self, worker: Worker, slot: int, proposal: Proposal) -> tuple[Record, Outcome]:
         curve: list[tuple[int, float]] = []
-        last = time.monotonic()
+        last, shown = time.monotonic(), 0.0
 
         def report(percent: int, score: float) -> bool:
+            nonlocal shown
             curve.append((percent, score))
+            if time.monotonic() - shown > SHOW:
+                self.study.report(slot, percent, score)
+                shown = time.monotonic()
             with self._lock:
                 proposal.trial.report(score, percent)
                 return proposal.trial.should_prune()
@@ -287,16 +298,16 @@ class _Search:
             each, left = self.budget.seconds_per_trial, self._deadline - time.monotonic()
             run = Run(trial_seed(self.seed, slot), self.threads, self.device, None if each is None else SOFT * each)
             deadline = None if left == float("inf") else time.time() + left
-            job = Job(self.method, params, run, deadline, self.study.name, slot)
+            job = Job(self.method, params, run, deadline, self.study.name, slot, criterion=self.budget.criterion)
             limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
             try:
                 curve.clear()
                 outcome = worker.run(job, report=report, beat=beat, **limits)
-                return outcome.as_record(slot, job.run.seed, proposal.settings, curve), outcome
+                return outcome.as_record(slot, job.run.seed, params, curve), outcome
             except InfrastructureError as error:
                 if attempt == RETRIES:
                     if isinstance(error, LostError):
-                        return error.outcome.as_record(slot, job.run.seed, proposal.settings, curve), error.outcome
+                        return error.outcome.as_record(slot, job.run.seed, params, curve), error.outcome
                     raise
                 self._stop.wait(PAUSE * 2**attempt)
         raise AssertionError("unreachable")

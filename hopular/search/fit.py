@@ -16,6 +16,7 @@ import pandas as pd
 
 from hopular.methods import get_method
 from hopular.methods.method import InvalidParametersError
+from hopular.search.criterion import Criterion, score_of
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
 from hopular.search.record import Kind, State, rank_of
@@ -29,10 +30,10 @@ class Stopped(Exception):  # noqa: N818
 
 
 class CurveHook:
-    """Reports the validation score of a training that goes on, and stops it when told to."""
+    """Reports the validation score of a training that goes on, by the search's criterion, and stops it when told to."""
 
-    def __init__(self, report: Callable[[int, float], bool]) -> None:
-        self._report, self._last = report, -1
+    def __init__(self, report: Callable[[int, float], bool], criterion: Criterion) -> None:
+        self._report, self._criterion, self._last = report, criterion, -1
 
     def on_epoch(self, progress: Any) -> None:
         pass
@@ -41,7 +42,8 @@ class CurveHook:
         percent = round(100 * progress.done)
         if percent > self._last:  # the first validation within each percent
             self._last = percent
-            if self._report(percent, float(progress.score)):
+            score = progress.score if self._criterion == "accuracy" else -progress.loss
+            if self._report(percent, float(score)):
                 raise Stopped
 
 
@@ -123,7 +125,7 @@ def _train(
     except (TypeError, ValueError) as error:
         raise InvalidParametersError(str(error)) from error
     _seed(job.run.seed)
-    hooks = {"hooks": [CurveHook(report)]} if method.has_curve else {}
+    hooks = {"hooks": [CurveHook(report, job.criterion)]} if method.has_curve else {}
     started()
     start = time.perf_counter()
     if job.rows == "train":
@@ -131,13 +133,16 @@ def _train(
     else:
         estimator.fit(pd.concat([X, X_valid], ignore_index=True), pd.concat([y, y_valid], ignore_index=True), **hooks)
     fitted = time.perf_counter()
-    scored: tuple[dict[str, float], float | None, Any] = ({}, None, None)
+    metrics: dict[str, float] = {}
+    predictions = None
     if job.rows == "train":
-        scored = score_rows(estimator, problem.task, X_valid, y_valid)
+        metrics, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
     rounds = getattr(estimator, "best_iteration_", None)
     outcome = Outcome(
         "complete",
-        *scored,
+        metrics,
+        score_of(job.criterion, metrics) if metrics else None,
+        predictions,
         fit_seconds=fitted - start,
         predict_seconds=time.perf_counter() - fitted,
         rounds=None if rounds is None else int(rounds),
@@ -173,8 +178,8 @@ def _seconds_for(job: Job) -> float | None:
     return min(limits, default=None)
 
 
-def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], float, np.ndarray[Any, Any]]:
-    """Metrics, the score that decides (higher is better) and the predictions on some rows."""
+def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
+    """Return the metrics and the predictions on some rows."""
     predictions = predict_rows(estimator, task, X)
     if task == "regression":
         error = predictions - y.to_numpy(dtype=np.float64)
@@ -182,14 +187,14 @@ def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, flo
             mse = float(np.mean(error**2))
         if not np.isfinite(mse):
             raise FloatingPointError(f"predictions up to {np.abs(predictions).max():.3g} are too far off to be squared")
-        return {"mse": mse, "mae": float(np.abs(error).mean())}, 0.0 - mse, predictions.astype(np.float32)
+        return {"mse": mse, "mae": float(np.abs(error).mean())}, predictions.astype(np.float32)
     places = {str(label): place for place, label in enumerate(estimator.classes_)}
     codes = np.array([places.get(str(label), -1) for label in y])
     known = codes >= 0  # a class that training has never seen is always wrong
     accuracy = float((predictions.argmax(axis=1) == codes).mean())
     truth = np.where(known, predictions[np.arange(len(codes)), codes], 0.0)
     log_loss = float(np.abs(np.log(np.clip(truth, 1e-15, 1.0))).mean())
-    return {"accuracy": accuracy, "log_loss": log_loss}, accuracy, predictions.astype(np.float32)
+    return {"accuracy": accuracy, "log_loss": log_loss}, predictions.astype(np.float32)
 
 
 def predict_rows(estimator: Any, task: str, X: Any) -> np.ndarray[Any, Any]:

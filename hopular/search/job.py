@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from hopular.methods import Run
+from hopular.search.criterion import DEFAULT, Criterion
 from hopular.search.record import Kind, Record, State
 
 Rows = Literal["train", "train+valid"]  # to train on: without validation rows nothing is left to stop early on or score
@@ -26,6 +27,7 @@ class Job:
     rows: Rows = "train"
     X_test: Any = None  # rows to predict once the model is chosen; a search never has any
     folder: Path | None = None  # where to save the fitted model
+    criterion: Criterion = DEFAULT  # by which it is scored
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class Outcome:
 
     state: State
     metrics: dict[str, float] = field(default_factory=dict)
-    score: float | None = None
+    score: float | None = None  # on the validation rows by the job's criterion, higher is better
     predictions: Any = None  # of the validation rows: probabilities, or numbers
     test_predictions: Any = None  # of the job's test rows
     classes: list[str] = field(default_factory=list)  # of the columns of probabilities

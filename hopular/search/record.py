@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -17,9 +17,9 @@ class Record:
 
     slot: int  # its place in the budget, from 0 on
     seed: int
-    params: dict[str, Any]  # as the method's `make` takes them
+    params: dict[str, Any]  # all that the method's `make` got: the setting tried, and what the budget adds to it
     state: State
-    score: float | None = None  # on the validation rows, higher is better: accuracy, or minus the mean squared error
+    score: float | None = None  # on the validation rows by the search's criterion, higher is better
     metrics: dict[str, float] = field(default_factory=dict)
     curve: list[tuple[int, float]] = field(default_factory=list)  # percent of training done, score
     fit_seconds: float = 0.0
@@ -44,13 +44,18 @@ def trial_seed(seed: int, slot: int) -> int:
     return int.from_bytes(digest[:4], "little") >> 1
 
 
-def best_of(records: list[Record]) -> Record | None:
-    """The complete trial with the highest score; the lower loss, then the earlier trial, decides between equals."""
+def ranked(records: Iterable[Record]) -> list[Record]:
+    """Return the complete trials, the best one first."""
     complete = [record for record in records if record.state == "complete" and record.score is not None]
-    return min(complete, key=lambda record: rank_of(record.score, record.metrics, record.slot), default=None)
+    return sorted(complete, key=lambda record: rank_of(record.score, record.metrics, record.slot))
+
+
+def best_of(records: Iterable[Record]) -> Record | None:
+    """Return the best complete trial."""
+    return next(iter(ranked(records)), None)
 
 
 def rank_of(score: float | None, metrics: Mapping[str, float], slot: int) -> tuple[float, float, int]:
-    """What trials are sorted by, the best first."""
+    """Return what trials are sorted by: the score; between equals the lower loss, then the earlier trial is better."""
     loss = metrics.get("log_loss", metrics.get("mse", 0.0))
     return float("inf") if score is None else -score, loss, slot

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hopular.methods import get_method
 from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
-from hopular.search.budget import Budget
 from hopular.search.problem import Problem
 from hopular.search.record import Record
 
@@ -23,7 +21,7 @@ def replicate_seeds(record: Record, replicates: int) -> list[int]:
 
 
 def choose_members(
-    problem: Problem, tried: Mapping[str, Iterable[Record]], predictions: Mapping[str, Path], budget: Budget
+    problem: Problem, tried: Mapping[str, Iterable[Record]], predictions: Mapping[str, Path]
 ) -> list[Member]:
     """The trials worth combining: chosen greedily on the validation rows among all complete trials of all methods.
 
@@ -40,8 +38,7 @@ def choose_members(
         raise ValueError("no complete trial with validation predictions to build an ensemble from")
     weights = greedy_weights([values for _, _, values in found], _loss(problem))
     order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
-    chosen = [found[place][:2] for place in order]
-    return [(method, budget.settings_of(get_method(method), record.params), record.seed) for method, record in chosen]
+    return [(method, record.params, record.seed) for method, record, _ in (found[place] for place in order)]
 
 
 def _loss(problem: Problem) -> Any:

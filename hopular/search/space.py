@@ -13,14 +13,14 @@ from typing import Any
 
 import optuna
 from optuna.distributions import BaseDistribution, CategoricalDistribution
-from optuna.pruners import PercentilePruner
+from optuna.pruners import NopPruner, PercentilePruner
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from hopular.methods import MethodError
 
 STARTUP = 10  # random trials before TPE takes over
-PRUNE_BELOW = 25.0  # percentile of the earlier trials at the same point
+BEST_PERCENT = 75.0  # of the earlier trials, compared at the same point: a trial below these is pruned
 PRUNE_AFTER = 50  # percent of training: gamma leaves the target little weight before
 PRUNE_TRIALS = 4  # complete trials to compare with
 
@@ -52,7 +52,7 @@ def load_space(method: str) -> ModuleType:
 class Proposer:
     """Proposes the setting of a slot. The same slot after the same finished trials gets the same setting."""
 
-    def __init__(self, method: str, size: str, seed: int) -> None:
+    def __init__(self, method: str, size: str, seed: int, *, prunes: bool = True) -> None:
         self._method, self._module, self._size, self._seed = method, load_space(method), size, seed
         self.grid: list[dict[str, Any]] | None = None
         if hasattr(self._module, "grid"):
@@ -60,8 +60,8 @@ class Proposer:
             if not self.grid:
                 raise MethodError(f"search_spaces/{method}.py has no setting for size {size!r}")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        pruner = PercentilePruner(PRUNE_BELOW, n_startup_trials=PRUNE_TRIALS, n_warmup_steps=PRUNE_AFTER)
-        self._study = optuna.create_study(direction="maximize", pruner=pruner)
+        pruner = PercentilePruner(BEST_PERCENT, n_startup_trials=PRUNE_TRIALS, n_warmup_steps=PRUNE_AFTER)
+        self._study = optuna.create_study(direction="maximize", pruner=pruner if prunes else NopPruner())
         self._known: set[int] = set()
 
     def learn(self, finished: Mapping[int, FrozenTrial]) -> None:

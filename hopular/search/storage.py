@@ -1,7 +1,9 @@
 """Where studies are kept: Optuna's tables in sqlite or PostgreSQL, and a table of leases beside them.
 
-A trial enters the study in one transaction when it has finished, never half. While it runs there is only a lease of its
-slot, which its owner renews; a lease whose owner is gone can be taken over.
+A trial is in the study from its start, as RUNNING, and its owner renews a lease of its slot. In the end it gets its
+record, then its state, then the lease goes. A trial whose owner has died is ended by whoever finds it: as its record
+says, or as failed if it has none, and then its slot is free again. Optuna ends a trial only once, so two processes
+that both believe to own a slot cannot both store it.
 """
 
 from __future__ import annotations
@@ -12,19 +14,18 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import optuna
 import psutil
 import sqlalchemy as sa
+from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from sqlalchemy.orm import Session
 
 from hopular import settings
-from hopular.search import tables
 from hopular.search.record import Record
 
 STALE = 60.0  # seconds without a beat after which a lease is taken over, whoever has it
@@ -118,19 +119,29 @@ def _ignoring_a_race(connect: Callable[[], RDBStorage], tries: int = 5) -> RDBSt
 
 
 class Study:
-    """One study: its finished trials, and the leases of those that run."""
+    """One study: its trials, and the leases of those that run."""
 
-    def __init__(self, storage: RDBStorage, name: str) -> None:
+    def __init__(self, storage: RDBStorage, name: str, facts: Mapping[str, str] | None = None) -> None:
+        """Open the study, made if it is new; `facts` say what it is about to those who look at it with Optuna."""
         self.name = name
-        self._engine = storage.engine
+        self._storage, self._engine = storage, storage.engine
         self._now = sa.literal_column(CLOCKS[storage.engine.dialect.name], sa.Double)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = patiently(
             lambda: optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
         )
         self._id = storage.get_study_id_from_name(name)
-        self.finished = self.trials()
+        patiently(lambda: self._describe(facts or {}))
+        self._running: dict[int, tuple[int, FrozenTrial]] = {}  # the id and the start of the trial of each slot
+        self.finished: dict[int, FrozenTrial] = {}
+        self.trials()
         self.owner = f"{_host()}:{os.getpid()}:{psutil.Process().create_time():.2f}:{uuid.uuid4().hex[:8]}"
+
+    def _describe(self, facts: Mapping[str, str]) -> None:
+        known = self._study.user_attrs if facts else {}
+        for name, value in facts.items():
+            if known.get(name) != value:
+                self._study.set_user_attr(name, value)
 
     def close(self) -> None:
         """Hang up; a later use connects again."""
@@ -139,52 +150,80 @@ class Study:
     # ----------------------------------------------------------------------------------------------------- trials
 
     def trials(self) -> dict[int, FrozenTrial]:
-        """The finished trial of each slot, the first one if there should be two; also kept as `finished`."""
+        """Return the finished trial of each slot, the first one if there should be two; also kept as `finished`."""
         finished: dict[int, FrozenTrial] = {}
         for trial in patiently(lambda: self._study.get_trials(deepcopy=False)):
-            if "record" in trial.user_attrs and trial.state.is_finished():
-                finished.setdefault(trial.user_attrs["record"]["slot"], trial)
+            record = trial.user_attrs.get("record")
+            if record is not None and trial.state == STATES[record["state"]] and record["slot"] not in finished:
+                known = self.finished.get(record["slot"])
+                finished[record["slot"]] = known or as_trial(
+                    Record.from_json(record), trial.params, trial.distributions, trial.user_attrs
+                )
         self.finished = dict(sorted(finished.items()))
         return self.finished
 
-    def add(self, record: Record, params: dict[str, Any], distributions: dict[str, Any]) -> bool:
-        """Store a finished trial and end its lease; False if the lease was lost to another process."""
+    def start(self, slot: int, params: dict[str, Any], distributions: dict[str, Any]) -> None:
+        """Show the trial of a leased slot as RUNNING from now on."""
+        attributes = {"slot": slot, "owner": self.owner}
         trial = create_trial(
-            state=STATES[record.state],
-            value=record.score if record.state == "complete" else None,
-            params=params,
-            distributions=distributions,
-            intermediate_values=dict(record.curve),
-            user_attrs={"record": record.to_json(), "owner": self.owner},
+            state=TrialState.RUNNING, params=params, distributions=distributions, user_attrs=attributes
         )
-        if not patiently(lambda: self._store(record.slot, trial)):
-            found = self.trials().get(record.slot)  # an earlier try may have succeeded and its answer be lost
-            return found is not None and found.user_attrs.get("owner") == self.owner
-        self.finished[record.slot] = trial
-        return True
+        self._running[slot] = (patiently(lambda: self._storage.create_new_trial(self._id, trial)), trial)
 
-    def _store(self, slot: int, trial: FrozenTrial) -> bool:
-        """Exchange a lease for a finished trial; False if there is no such lease."""
-        if not tables.KNOWN:
-            if self.holds(slot) and slot not in self.trials():
-                self._study.add_trial(trial)
-                self.release(slot)
-                return True
+    def report(self, slot: int, percent: int, score: float) -> None:
+        """Show a point of the learning curve. If the database is busy, the point is left out: the record has it."""
+        with contextlib.suppress(*AWAY, UpdateFinishedTrialError):
+            self._storage.set_trial_intermediate_value(self._running[slot][0], percent, score)
+
+    def add(self, record: Record) -> bool:
+        """Finish the trial of a slot and end its lease; False if the lease was lost to another process."""
+        trial_id, trial = self._running.pop(record.slot)
+        if not self.holds(record.slot):
+            self._end(trial_id, None)
             return False
-        with Session(self._engine) as session, session.begin():
-            if session.execute(self._end(slot)).rowcount != 1:  # type: ignore[attr-defined]
+        if self._end(trial_id, record.to_json()):
+            self.finished[record.slot] = as_trial(record, trial.params, trial.distributions, trial.user_attrs)
+            self.release(record.slot)
+            return True
+        self.release(record.slot)
+        found = self.trials().get(record.slot)  # an earlier try may have succeeded and its answer be lost
+        return found is not None and found.user_attrs["owner"] == self.owner
+
+    def give_up(self, slot: int) -> None:
+        """End the trial of a slot without a result, if it was started, and give the slot back."""
+        if slot in self._running:
+            self._end(self._running.pop(slot)[0], None)
+        self.release(slot)
+
+    def bury(self) -> None:
+        """End the trials that are still RUNNING though nobody has the lease of their slot, or only the dead have."""
+        running = [
+            trial
+            for trial in patiently(lambda: self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+            if "owner" in trial.user_attrs
+        ]
+        if not running:
+            return
+        living = {(row.slot, row.owner) for row in self._leases() if _alive(row.owner, row.age)}
+        for trial in running:
+            if (trial.user_attrs["slot"], trial.user_attrs["owner"]) not in living:
+                trial_id = self._storage.get_trial_id_from_study_id_trial_number(self._id, trial.number)
+                self._end(trial_id, trial.user_attrs.get("record"))
+
+    def _end(self, trial_id: int, record: dict[str, Any] | None) -> bool:
+        """Give a running trial its record and the state it says, or FAIL without one; False if it had ended before."""
+        state = TrialState.FAIL if record is None else STATES[record["state"]]
+        values = [record["score"]] if record is not None and state == TrialState.COMPLETE else None
+
+        def write() -> bool:
+            try:
+                if record is not None:
+                    self._storage.set_trial_user_attr(trial_id, "record", record)
+                return self._storage.set_trial_state_values(trial_id, state, values)
+            except UpdateFinishedTrialError:
                 return False
-            tables.insert_trial(session, self._id, trial)
-        return True
 
-    def _has_news(self) -> bool:
-        """Whether others have finished trials since the last look."""
-
-        def count() -> int:
-            with Session(self._engine) as session:
-                return tables.count_trials(session, self._id)
-
-        return not tables.KNOWN or patiently(count) != len(self.finished)
+        return patiently(write)
 
     def spend(self, seconds: float) -> None:
         """Note for how long this process has worked on the study by now. If the database is busy, the next time."""
@@ -208,10 +247,11 @@ class Study:
                 if self._insert(slot):
                     break
             elif not _alive(held[slot].owner, held[slot].age) and self._take_over(slot, held[slot]):
+                self.bury()
                 break
         else:
             return None
-        if self._has_news() and slot in self.trials():  # it was finished after the last look
+        if slot in self.trials():  # it was finished after the last look
             self.release(slot)
             return self.lease(slots)
         return slot
@@ -227,11 +267,12 @@ class Study:
 
     def release(self, slot: int) -> None:
         """Give a slot back."""
-        self._write(self._end(slot))
+        self._write(sa.delete(LEASES).where(*self._own(slot)))
 
     def sweep(self) -> None:
-        """Remove the leases of a study whose slots are all finished: who left them was killed before it could."""
+        """Remove the leases of a study whose slots are all finished, and end what still runs: nobody needs it."""
         self._write(sa.delete(LEASES).where(LEASES.c.study == self.name))
+        self.bury()
 
     def running(self) -> int:
         """How many slots are leased by the living."""
@@ -248,9 +289,6 @@ class Study:
 
     def _own(self, slot: int) -> tuple[Any, ...]:
         return LEASES.c.study == self.name, LEASES.c.slot == slot, LEASES.c.owner == self.owner
-
-    def _end(self, slot: int) -> Any:
-        return sa.delete(LEASES).where(*self._own(slot))
 
     def _renewal(self, slot: int) -> Any:
         return sa.update(LEASES).where(*self._own(slot)).values(beat=self._now)
@@ -273,6 +311,20 @@ class Study:
         same = (LEASES.c.study == self.name, LEASES.c.slot == slot, LEASES.c.owner == old.owner)
         statement = sa.update(LEASES).where(*same, LEASES.c.beat == old.beat)
         return self._write(statement.values(owner=self.owner, beat=self._now)) == 1
+
+
+def as_trial(
+    record: Record, params: dict[str, Any], distributions: dict[str, Any], attributes: dict[str, Any] | None = None
+) -> FrozenTrial:
+    """Return a finished trial with its whole learning curve, of which the study shows only some points."""
+    return create_trial(
+        state=STATES[record.state],
+        value=record.score if record.state == "complete" else None,
+        params=params,
+        distributions=distributions,
+        intermediate_values=dict(record.curve),
+        user_attrs={**(attributes or {}), "record": record.to_json()},
+    )
 
 
 def _host() -> str:

@@ -53,7 +53,7 @@ def train(
         if should_stop is not None and should_stop():
             raise StoppedError(f"the training of {method} on {problem.name} was stopped")
 
-    params, each = budget.settings_of(get_method(method), record.params), budget.seconds_per_trial
+    params, each = dict(record.params), budget.seconds_per_trial
     max_seconds, members = record.max_seconds, 1
     if get_method(method).group == "ensemble":
         members = len(params.get("members") or [None])
@@ -61,7 +61,7 @@ def train(
     run = Run(record.seed if seed is None else seed, threads, device, max_seconds)
     if rows == "train+valid" and record.rounds is not None:
         params["n_estimators"] = max(1, record.rounds)
-    job = Job(method, params, run, None, study, record.slot, rows, X_test, folder)
+    job = Job(method, params, run, None, study, record.slot, rows, X_test, folder, budget.criterion)
     limit = each and PATIENCE * each * members
     with worker_for(problem, method, threads) as worker:
         try:

@@ -8,14 +8,21 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hopular.automl.candidate import KEPT, Candidate, loss_of
+from hopular.automl.candidate import KEPT, Candidate
 from hopular.automl.fit import hold_out
 from hopular.automl.outcome import _unit
 from hopular.automl.race import Race
 from hopular.evaluation.results import title
-from hopular.search.job import Outcome
+from hopular.methods import Run
+from hopular.search import warm
+from hopular.search.budget import PRESETS
+from hopular.search.engine import search
+from hopular.search.fit import fit_job
+from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem, make_problem
 from tests.automl.conftest import flowers
+from tests.search.conftest import InlineWorker
+from tests.toys import toy_methods
 
 
 @pytest.fixture
@@ -32,7 +39,7 @@ def tried(candidate: Candidate, loss: float, seconds: float = 1.0) -> None:
     (model / "model-class.json").touch()
     metrics = {"accuracy": 0.5, "log_loss": loss}
     answers = [[0.5, 0.5]]
-    candidate.add(setting, Outcome("complete", metrics, 0.5, answers, answers, fit_seconds=seconds))
+    candidate.add(setting, Outcome("complete", metrics, -loss, answers, answers, fit_seconds=seconds))
 
 
 def make_race(candidates: list[Candidate], problem: Problem, seconds: float = 60) -> Race:
@@ -79,12 +86,32 @@ def test_only_the_best_models_are_kept_and_all_is_known_after_a_restart(problem:
     glm = Candidate("glm", problem, 0, tmp_path / "glm")
     for loss in (0.5, 0.1, 0.4, 0.3, 0.9):
         tried(glm, loss)
-    assert [loss_of(record) for record in glm.kept] == [0.1, 0.3, 0.4]
+    assert [record.metrics["log_loss"] for record in glm.kept] == [0.1, 0.3, 0.4]
     assert len([path for path in glm.folder.iterdir() if path.is_dir()]) == KEPT
     again = Candidate("glm", problem, 0, tmp_path / "glm")
     assert again.records == glm.records
     assert again.seconds == glm.seconds == 5
     assert again.next_setting().params == glm.next_setting().params
+
+
+def test_a_race_chooses_what_a_search_would(problem: Problem, tmp_path: Path) -> None:
+    """`hopular fit` and `hopular benchmark` choose by one criterion, where accuracy would choose otherwise."""
+    with toy_methods():
+        torn = Candidate("torn", problem, 0, tmp_path / "torn")
+        while not torn.is_over:
+            setting = torn.next_setting()
+            job = Job("torn", setting.params, Run(setting.seed), X_test=problem.X_valid)
+            torn.add(setting, fit_job(problem, job, lambda: None, lambda _percent, _score: False))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(warm, "Worker", InlineWorker)
+            found = search(problem, "torn", PRESETS["quick"], storage=f"sqlite:///{tmp_path}/studies.db")
+            paper = search(problem, "torn", PRESETS["paper"], storage=f"sqlite:///{tmp_path}/studies.db")
+    assert torn.best is not None
+    assert found.best is not None
+    assert paper.best is not None
+    assert torn.best.params == found.best.params == {"bold": False}
+    assert torn.best.score == found.best.score == -found.best.metrics["log_loss"]
+    assert paper.best.params == {"bold": True}  # by accuracy, as the paper did
 
 
 def test_defaults_come_first_and_a_grid_comes_to_an_end(problem: Problem, tmp_path: Path) -> None:

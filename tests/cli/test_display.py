@@ -20,7 +20,7 @@ from hopular.search.record import Record
 UNIT = ("iris", "s0", "glm")
 EVENTS = (
     Event("planned", trials=3, message="demo-1"),
-    Event("trial", *UNIT, trial=1, trials=5, best=0.9),
+    Event("trial", *UNIT, trial=1, trials=5, best=-0.9, message="log_loss"),
     Event("done", *UNIT, best=0.95, message="accuracy"),
     Event("reused", "a[/b]", "s0", "mean", best=0.5, message="accuracy"),
 )
@@ -28,7 +28,7 @@ CHANGED = Event("changed", method="knn", message="its code has changed since 12 
 
 
 def news(loss: float, method: str = "glm") -> News:
-    record = Record(0, 0, {}, "complete", score=0.9, metrics={"accuracy": 0.9, "log_loss": loss})
+    record = Record(0, 0, {}, "complete", score=-loss, metrics={"accuracy": 0.9, "log_loss": loss})
     return News("done", method, record)
 
 
@@ -45,7 +45,7 @@ def test_a_benchmark_elsewhere_than_on_a_terminal_is_lines(capfd: pytest.Capture
             listener(event)
     first, trial, done, reused = capfd.readouterr().err.splitlines()
     assert first == "demo-1: 3 units"
-    assert trial == "  iris s0 glm: trial 1 of 5, best so far 0.9"
+    assert trial == "  iris s0 glm: trial 1 of 5, best validation log loss so far 0.9"
     assert done == "[1/3, about 0:00 left] iris s0 glm: accuracy 0.95"
     assert reused == "[2/3, about 0:00 left] a[/b] s0 mean: accuracy 0.5 (finished before)"
     with display.show_progress() as listener:
@@ -76,10 +76,10 @@ def test_the_picture_of_a_benchmark() -> None:
     assert "Preparing" in drawn(picture)
     for event in EVENTS:
         picture(event)
-    picture(Event("trial", "iris", "s1", "xgboost", trial=2, trials=5, best=-0.25))
+    picture(Event("trial", "iris", "s1", "xgboost", trial=2, trials=5, best=-0.25, message="mse"))
     shown = drawn(picture)
     assert "2 of 3 units, 0:00, about 0:00 left" in shown
-    assert "iris  xgboost  trial 2 of 5, best so far 0.25" in shown
+    assert "iris  xgboost  trial 2 of 5, best validation mse so far 0.25" in shown
     assert "a[/b]" in shown
     picture(Event("failed", "iris", "s1", "xgboost", message="it broke"))
     assert "✗ xgboost on iris: it broke" in drawn(picture)

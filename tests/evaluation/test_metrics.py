@@ -91,12 +91,12 @@ def test_the_searchs_own_scores_are_the_same():
             return p[:, 0]
 
     y = pd.Series(truth, dtype="category")
-    metrics, _, _ = score_rows(Fitted(), "classification", None, y)
+    metrics, _ = score_rows(Fitted(), "classification", None, y)
     found = evaluate("classification", y, p, CLASSES)
     assert metrics["accuracy"] == found["accuracy"]
     assert metrics["log_loss"] == pytest.approx(found["log_loss"], rel=1e-14)
     numbers = pd.Series(p[:, 1])
-    metrics, _, _ = score_rows(Fitted(), "regression", None, numbers)
+    metrics, _ = score_rows(Fitted(), "regression", None, numbers)
     found = evaluate("regression", numbers, p[:, 0])
     assert metrics == pytest.approx({"mse": found["mse"], "mae": found["mae"]}, rel=1e-14)
 

@@ -72,13 +72,14 @@ def check_store(client: Any, units: int) -> Counter[tuple[str, str]]:
 
 
 def study_slots(runs: Path) -> Counter[tuple[str, int]]:
-    """How often each slot of each study is in the database of studies; leases that are left count as an error."""
+    """How often each slot of each study is in the database of studies; what is leased or running still is an error."""
     with sqlite3.connect(runs / "optuna.db") as connection:
         rows = connection.execute(
             "SELECT study_name, value_json FROM trials JOIN studies USING (study_id) "
             "JOIN trial_user_attributes USING (trial_id) WHERE key = 'record'"
         ).fetchall()
         assert connection.execute("SELECT count(*) FROM hopular_leases").fetchone() == (0,)
+        assert connection.execute("SELECT count(*) FROM trials WHERE state = 'RUNNING'").fetchone() == (0,)
     connection.close()
     return Counter((name, json.loads(text)["slot"]) for name, text in rows)
 

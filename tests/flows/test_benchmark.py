@@ -130,6 +130,25 @@ def test_the_second_time_nothing_is_trained(first):
     assert latest.state.message == "nothing was trained: all 6 units were finished before"
 
 
+def test_a_setting_to_copy_has_all_that_made_the_model_and_what_chose_it(runs):
+    """The epochs of the budget too: in the results, and in the parameters of the trial in the tracking store."""
+    outcome, client = run(datasets=["iris"], methods=["mlp"]), open_store()
+    (unit,) = Results.load(Path(outcome.report).parent).units
+    assert unit.params["max_epochs"] == 10
+    assert set(unit.params) > {"max_epochs"}
+    assert unit.chosen_by == "log_loss"
+    assert unit.valid_score == -unit.valid_metrics["log_loss"]
+    parent = client.get_run(unit.run_id)
+    trials = [found for found in all_runs(client) if found.data.tags.get("mlflow.parentRunId") == unit.run_id]
+    best = max(trials, key=lambda found: found.data.metrics["valid_score"])
+    assert {name: best.data.params[name] for name in unit.params} == {k: str(v) for k, v in unit.params.items()}
+    assert parent.data.tags["best.max_epochs"] == "10"
+    assert parent.data.tags["hopular.chosen_by"] == "valid_log_loss"
+    assert best.data.metrics["valid_score"] == -best.data.metrics["valid_log_loss"]
+    messages = {event.message for event in outcome.events if event.stage == "trial"}
+    assert messages == {"log_loss"}
+
+
 def test_a_unit_that_fails_is_named_and_the_others_go_on(runs, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "raise")
     outcome = run(datasets=["diabetes"], methods=["actor", "mean"])

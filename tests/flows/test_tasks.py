@@ -77,7 +77,7 @@ def test_a_model_without_a_validation_score_is_given_none(unit: Assignment, monk
 
 def test_a_time_out_interrupts_a_search_that_waits_for_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     search: Any = object.__new__(engine._Search)
-    search.budget, search.jobs, search.study = Budget(), 1, SimpleNamespace(close=lambda: None)
+    search.budget, search.jobs, search.study = Budget(), 1, SimpleNamespace(bury=lambda: None, close=lambda: None)
     search._stop, search._news = threading.Event(), threading.Condition()
     search._start = search._spent_at = 0.0
     monkeypatch.setattr(engine._Search, "_work", lambda self, _: self._stop.wait())

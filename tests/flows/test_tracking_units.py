@@ -187,11 +187,12 @@ def test_no_scores_are_no_metrics() -> None:
 
 def test_the_best_setting_may_change(client: Any, lineage: Lineage, make_record: Callable[..., Record]) -> None:
     run = start_unit(client, lineage, "key", None)
-    log_best(client, run, make_record(0))
-    log_best(client, run, make_record(1, params={"depth": np.int64(9)}))
+    log_best(client, run, make_record(0), "accuracy")
+    log_best(client, run, make_record(1, params={"depth": np.int64(9)}), "accuracy")
     data = client.get_run(run).data
     assert {name: value for name, value in data.tags.items() if name.startswith("best.")} == {"best.depth": "9"}
     assert data.tags["hopular.best_slot"] == "1"
+    assert data.tags["hopular.chosen_by"] == "valid_accuracy"
     assert data.metrics["valid_accuracy"] == pytest.approx(0.51)
     assert data.metrics["valid_score"] == pytest.approx(0.51)
 

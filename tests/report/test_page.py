@@ -172,6 +172,20 @@ def test_settings_are_written_out() -> None:
     assert "trials=20, seconds=5.0" in text_of(render(results))
 
 
+def test_settings_say_by_what_they_were_chosen(results: Results) -> None:
+    by_loss = [replace(unit, chosen_by="log_loss", valid_score=-0.345) for unit in results.units if not unit.reason]
+    older = [replace(unit, chosen_by="", valid_score=0.815) for unit in results.units if not unit.reason]
+    page = text_of(render(replace(results, units=tuple(by_loss))))
+    assert "Chosen by log loss on the validation rows." in page
+    assert "log loss 0.345" in page
+    assert "minus the validation log loss" in page
+    page = text_of(render(replace(results, units=tuple(older))))
+    assert "Chosen by accuracy on the validation rows." in page
+    assert "accuracy 0.815" in page
+    merged = text_of(render(replace(results, units=(*by_loss, *older))))
+    assert "Chosen by log loss or accuracy on the validation rows." in merged
+
+
 def test_a_score_that_is_no_number_counts_as_failed() -> None:
     results = make_results(2, PAIR)
     is_lost = results.scores["dataset"].eq("dataset-1") & results.scores["method"].eq("catboost")

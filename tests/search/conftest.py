@@ -11,6 +11,7 @@ import tempfile
 import time
 import uuid
 import warnings
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -172,10 +173,14 @@ def query(url, text):
 
 
 def raw_trials(url):
-    """The slots and states of all trials that are in the database."""
+    """The slots and states of all trials with a record that are in the database."""
     texts = query(url, "SELECT value_json FROM trial_user_attributes WHERE key = 'record'")
-    assert len(texts) == query(url, "SELECT count(*) FROM trials")[0]
     return sorted((record["slot"], record["state"]) for record in map(json.loads, texts))
+
+
+def states(url):
+    """How many trials there are in each of Optuna's states."""
+    return Counter(query(url, "SELECT state FROM trials"))
 
 
 def leases(url):

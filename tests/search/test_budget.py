@@ -64,14 +64,6 @@ def test_the_papers_budget_trains_by_the_published_recipe():
     assert HopularClassifier(recipe="paper")._recipe(150, 5).slow_rate == 0.005
 
 
-def test_the_recipe_is_in_the_name_of_a_study_and_older_names_stay():
-    assert repr(Budget(recipe="paper", architecture="default")) == f"{repr(Budget())[:-1]}, recipe='paper')"
-    assert repr(PRESETS["quick"]) == (
-        "Budget(trials=15, grid_trials=3, seconds_per_trial=120, seconds=900, max_epochs=None, memory=None, "
-        "replicates=1)"
-    )
-
-
 def test_the_papers_budget_gives_the_papers_architecture_unless_another_is_asked_for():
     hopular = get_method("hopular")
     for asked, given in ((None, "paper"), ("default", "default"), ("released", "released"), ("paper", "paper")):
@@ -107,9 +99,17 @@ def test_an_unknown_architecture_is_refused():
         Budget(architecture="papre")
 
 
-def test_an_unknown_recipe_is_refused():
+def test_the_papers_budget_chooses_by_accuracy_and_prunes_nothing_and_the_others_choose_by_loss():
+    assert (PRESETS["paper"].criterion, PRESETS["paper"].prunes) == ("accuracy", False)
+    for name in ("smoke", "quick"):
+        assert (PRESETS[name].criterion, PRESETS[name].prunes) == ("loss", True)
+
+
+def test_an_unknown_recipe_or_criterion_is_refused():
     with pytest.raises(ValueError, match="recipe is 'papre': use one of default, paper"):
         Budget(recipe="papre")
+    with pytest.raises(ValueError, match="criterion is 'auc': use one of loss, accuracy"):
+        Budget(criterion="auc")
 
 
 def test_unknown_names_get_a_hint():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import optuna
 import pandas as pd
 import pytest
 import sqlalchemy as sa
@@ -17,8 +20,8 @@ from hopular.data import load
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError
-from hopular.search import engine, warm
-from hopular.search.budget import Budget
+from hopular.search import engine, fit, warm
+from hopular.search.budget import Budget, preset
 from hopular.search.engine import iterate, read_result, search, study_name
 from hopular.search.fit import score_rows
 from hopular.search.job import Outcome
@@ -26,6 +29,7 @@ from hopular.search.problem import make_problem
 from hopular.search.record import Record, best_of
 from hopular.search.space import STARTUP, Proposer
 from hopular.search.storage import LEASES, Study, open_storage
+from hopular.search.train import train
 from hopular.search.worker import InfrastructureError, LostError
 from tests.search.conftest import (
     InlineWorker,
@@ -33,7 +37,10 @@ from tests.search.conftest import (
     make_dataset,
     make_split,
     raw_trials,
+    states,
 )
+
+ROOT = Path(__file__).parents[2]
 
 # ------------------------------------------------------------------------------------------------ the rows it may see
 
@@ -161,6 +168,44 @@ def test_studies_of_two_architectures_are_two_and_other_methods_keep_theirs(prob
 # ------------------------------------------------------------------------------------------------------------ trials
 
 
+def test_a_running_trial_is_seen_and_has_its_true_times(problem, new_storage, monkeypatch):
+    seen = []
+
+    class Watched(InlineWorker):
+        def run(self, job, **options):
+            time.sleep(0.3)
+            outcome = super().run(job, **options)
+            seen.append(optuna.load_study(study_name=job.study, storage=open_storage(new_storage)).trials_dataframe())
+            return outcome
+
+    monkeypatch.setattr(warm, "Worker", Watched)
+    monkeypatch.setattr(engine, "SHOW", 0.0)
+    result = search(problem, "learner", Budget(grid_trials=2), storage=new_storage)
+    frame = optuna.load_study(study_name=result.study, storage=open_storage(new_storage)).trials_dataframe()
+    first, second = seen
+    assert list(first["state"]) == ["RUNNING"]
+    assert list(second["state"]) == ["COMPLETE", "RUNNING"]
+    assert list(first["params_end"]) == [result.records[0].params["end"]]
+    assert list(frame["state"]) == ["COMPLETE", "COMPLETE"]
+    assert (frame["duration"].dt.total_seconds() >= 0.3).all()
+    assert frame["datetime_start"][1] >= frame["datetime_complete"][0]
+
+
+def test_no_private_module_of_optuna_is_imported():
+    private = []
+    for path in [
+        path
+        for folder in ("hopular", "flows", "search_spaces", "benchmarks")
+        for path in ROOT.glob(f"{folder}/**/*.py")
+    ]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import | ast.ImportFrom) else []
+            module = getattr(node, "module", "") or ""
+            dotted = [f"{module}.{name}".strip(".") for name in names]
+            private += [(path.name, name) for name in dotted if name.startswith("optuna") and "._" in name]
+    assert private == []
+
+
 def test_failures_have_kinds_and_are_counted(problem, sqlite):
     shown = []
     budget = Budget(seconds_per_trial=0.7)
@@ -203,6 +248,26 @@ def test_hopeless_trials_are_pruned_and_what_a_trial_costs_is_kept(problem, new_
     assert whole.predict_seconds > 0
     again = search(problem, "learner", Budget(max_epochs=20), storage=new_storage, on_trial=pytest.fail)
     assert again == result
+    paper = search(problem, "learner", preset("paper", max_epochs=20), storage=new_storage)
+    assert paper.summary == "6 of 6 trials: 6 complete"  # which prunes nothing
+
+
+def test_a_record_has_all_that_made_the_model(problem, sqlite, inline):
+    """The setting of the search and what the budget adds, so that it can be copied."""
+    made = []
+
+    class Noting(InlineWorker):
+        def run(self, job, **options):
+            made.append(job.params)
+            return super().run(job, **options)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warm, "Worker", Noting)
+        result = search(problem, "learner", Budget(max_epochs=20, grid_trials=1), storage=sqlite)
+        again = train(problem, "learner", result.best, Budget(max_epochs=5), problem.X_valid)
+    assert result.best.params == made[0] == {**Proposer("learner", "small", 0).grid[0], "max_epochs": 20}
+    assert made == [result.best.params] * 2  # whatever the budget of the training says
+    assert again.score == result.best.score
 
 
 def test_a_setting_is_scored_on_the_validation_rows(problem, sqlite, inline):
@@ -238,7 +303,35 @@ def test_predictions_are_kept_for_complete_trials(problem, sqlite, tmp_path, inl
     assert np.load(folder / "2.npy").tolist() == [0.0] * len(problem.y_valid)
 
 
-def test_classes_are_scored_by_accuracy_and_unknown_ones_are_wrong():
+@pytest.fixture
+def torn():
+    """A problem on which accuracy and log loss prefer different settings of `torn`."""
+    dataset = load("iris")
+    return make_problem(dataset, make_splits(dataset)[0])
+
+
+@pytest.mark.parametrize(("criterion", "metric", "best"), [("loss", "log_loss", 1), ("accuracy", "accuracy", 0)])
+def test_the_budgets_criterion_decides_everywhere(torn, sqlite, monkeypatch, criterion, metric, best):
+    """Which trial is best, what Optuna is told, which model a process keeps, and what the pruner compares."""
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    budget = Budget(criterion=criterion)
+    result = search(torn, "torn", budget, storage=sqlite)
+    bold, meek = result.records
+    assert bold.metrics["accuracy"] > meek.metrics["accuracy"]
+    assert bold.metrics["log_loss"] > meek.metrics["log_loss"]
+    assert result.best.slot == fit._kept.job.slot == best
+    sign = 1 if metric == "accuracy" else -1
+    assert [record.score for record in result.records] == [sign * record.metrics[metric] for record in result.records]
+    assert [record.curve for record in result.records] == [[(100, record.score)] for record in result.records]
+    study = optuna.load_study(study_name=result.study, storage=sqlite)
+    assert study.best_trial.user_attrs["slot"] == best
+    assert study.best_value == result.best.score
+    assert study.user_attrs["value"] == ("validation accuracy" if sign > 0 else "validation minus log_loss")
+    trained = train(torn, "torn", result.best, budget, torn.X_valid)
+    assert trained.score == result.best.score
+
+
+def test_classes_that_training_has_not_seen_are_wrong():
     class Certain:
         classes_ = np.array(["a", "b"])
 
@@ -246,8 +339,8 @@ def test_classes_are_scored_by_accuracy_and_unknown_ones_are_wrong():
             return np.array([[0.9, 0.1]] * len(X))
 
     y = pd.Series(["a", "b", "c", "a"], dtype="category")
-    metrics, score, _ = score_rows(Certain(), "classification", y.to_frame(), y)
-    assert score == metrics["accuracy"] == 0.5
+    metrics, _ = score_rows(Certain(), "classification", y.to_frame(), y)
+    assert metrics["accuracy"] == 0.5
     assert metrics["log_loss"] == pytest.approx(-(2 * np.log(0.9) + np.log(0.1) + np.log(1e-15)) / 4)
 
 
@@ -387,6 +480,7 @@ def test_an_error_of_the_search_itself_releases_its_lease(problem, sqlite, monke
     with pytest.raises(ZeroDivisionError, match="a bug"):
         search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert leases(sqlite) == []
+    assert states(sqlite) == {"FAIL": 1}
 
 
 def test_a_trial_whose_lease_was_lost_is_not_shown(problem, sqlite, monkeypatch):
@@ -397,10 +491,12 @@ def test_a_trial_whose_lease_was_lost_is_not_shown(problem, sqlite, monkeypatch)
             other = Study(open_storage(sqlite), name)
             other._write(sa.update(LEASES).values(beat=0.0))
             assert other.lease(1) == 0
-            assert other.add(Record(0, 0, {}, "complete", 5.0), {}, {})
+            other.start(0, {}, {})
+            assert other.add(Record(0, 0, {}, "complete", 5.0))
             return super().run(job, **options)
 
     monkeypatch.setattr(warm, "Worker", Slow)
     result = search(problem, "constant", Budget(trials=1), storage=sqlite, on_trial=pytest.fail)
     assert [record.score for record in result.records] == [5.0]
     assert len(raw_trials(sqlite)) == 1
+    assert states(sqlite) == {"COMPLETE": 1, "FAIL": 1}

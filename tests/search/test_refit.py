@@ -40,18 +40,18 @@ def test_replicates_have_seeds_of_their_own(searched: tuple) -> None:
 
 def test_members_come_from_all_searches_and_make_an_ensemble(searched: tuple) -> None:
     problem, results, folders = searched
-    members = choose_members(problem, {m: r.records for m, r in results.items()}, folders, BUDGET)
+    members = choose_members(problem, {m: r.records for m, r in results.items()}, folders)
     assert 1 <= len(members) <= 8
     for method, params, seed in members:
         assert (params, seed) in [(record.params, record.seed) for record in results[method].records]
     ensemble = get_method("ensemble").make("classification", {"members": members}, Run())
     ensemble.fit(problem.X_train, problem.y_train, eval_set=(problem.X_valid, problem.y_valid))
     losses = [record.metrics["log_loss"] for result in results.values() for record in result.records]
-    metrics, _, _ = score_rows(ensemble, problem.task, problem.X_valid, problem.y_valid)
+    metrics, _ = score_rows(ensemble, problem.task, problem.X_valid, problem.y_valid)
     assert metrics["log_loss"] <= min(losses) + 1e-6
 
 
 def test_without_predictions_there_is_no_ensemble(searched: tuple, tmp_path: Path) -> None:
     problem, results, _ = searched
     with pytest.raises(ValueError, match="no complete trial with validation predictions"):
-        choose_members(problem, {m: r.records for m, r in results.items()}, dict.fromkeys(results, tmp_path), BUDGET)
+        choose_members(problem, {m: r.records for m, r in results.items()}, dict.fromkeys(results, tmp_path))

@@ -10,12 +10,13 @@ from collections import Counter
 
 import psutil
 import pytest
+from optuna.storages import RDBStorage
 
-from hopular.search import engine, tables, warm
+from hopular.search import engine, warm
 from hopular.search.budget import Budget
 from hopular.search.engine import iterate, search, study_name
 from hopular.search.storage import Study, open_storage
-from tests.search.conftest import FORK, InlineWorker, essence, leases, raw_trials, wait_for
+from tests.search.conftest import FORK, InlineWorker, essence, leases, raw_trials, states, wait_for
 
 BUDGET = Budget(trials=14)  # of which TPE, after its random start, has a say in four
 
@@ -39,6 +40,8 @@ def check(result, undisturbed, url):
     assert result.complete
     assert raw_trials(url) == [(record.slot, record.state) for record in undisturbed]
     assert leases(url) == []
+    assert set(states(url)) <= {"COMPLETE", "FAIL"}  # those that were killed have failed; none runs for ever
+    assert states(url)["COMPLETE"] == len(undisturbed)
 
 
 def run_search(problem, url, **options):
@@ -86,13 +89,14 @@ def die_at(patches, target, name, call, after):
 STEPS = [  # of one trial, in their order
     (Study, "lease", True),
     (engine.Proposer, "propose", True),
+    (RDBStorage, "create_new_trial", True),
     (InlineWorker, "run", False),
     (InlineWorker, "run", True),
     (Study, "holds", True),
     (engine, "_keep", True),
     (Study, "add", False),
-    (tables, "insert_trial", False),  # within the transaction that ends the lease
-    (tables, "insert_trial", True),
+    (RDBStorage, "set_trial_user_attr", True),  # the record is there, the state not yet
+    (RDBStorage, "set_trial_state_values", True),  # both are, the lease too
     (Study, "add", True),
 ]
 
@@ -133,6 +137,20 @@ def test_time_of_short_trials_is_not_lost_with_a_killed_process(problem, new_sto
     assert 0.8 <= study.spent() < 10
 
 
+def test_what_a_killed_process_left_is_ended_though_no_time_is_left(problem, new_storage, start, inline, monkeypatch):
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang")
+    budget = Budget(seconds=100.0)
+    open_storage(new_storage)
+    process = start(search, problem, "actor", budget, storage=new_storage)
+    wait_for(lambda: states(new_storage) == {"COMPLETE": 1, "RUNNING": 1})
+    process.kill()
+    process.join()
+    Study(open_storage(new_storage), study_name(problem, "actor", budget)).spend(100.0)
+    result = search(problem, "actor", budget, storage=new_storage, on_trial=pytest.fail)
+    assert result.summary == "1 of 2 trials: 1 complete"
+    assert states(new_storage) == {"COMPLETE": 1, "FAIL": 1}
+
+
 def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, sqlite, start, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.02")
     monkeypatch.setattr(engine, "PAUSE", 0.1)
@@ -163,6 +181,7 @@ def test_two_processes_share_a_budget(problem, new_storage, start, inline, tmp_p
     assert [slot for slot, _ in raw_trials(new_storage)] == list(range(BUDGET.trials))
     fits = Counter(line.split()[0] for line in (tmp_path / "log").read_text().splitlines())
     assert fits.total() == BUDGET.trials  # none was fitted twice
+    assert states(new_storage) == {"COMPLETE": BUDGET.trials}
     assert len(fits) == 2
     assert leases(new_storage) == []
 
@@ -180,4 +199,5 @@ def test_what_a_dead_process_left_falls_to_the_living(problem, new_storage, star
     victim.kill()
     assert [record.slot for record in records] == [0]
     assert len(raw_trials(new_storage)) == BUDGET.trials
+    assert states(new_storage) == {"COMPLETE": BUDGET.trials, "FAIL": 1}
     assert leases(new_storage) == []

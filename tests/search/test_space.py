@@ -104,8 +104,8 @@ def test_conditional_parameters_are_there_only_when_asked_for():
     assert all(("deep" in p.settings) == (p.settings["kind"] == "b") for p in proposals)
 
 
-def learned(curves):
-    proposer = Proposer("constant", "small", 0)
+def learned(curves, **options):
+    proposer = Proposer("constant", "small", 0, **options)
     proposals = [proposer.propose(slot) for slot in range(len(curves))]
     proposer.learn({i: finish(p, curves[i][-1][1], curve=curves[i]) for i, p in enumerate(proposals)})
     return proposer.propose(len(curves)).trial
@@ -119,6 +119,23 @@ def test_a_hopeless_trial_is_pruned_and_not_too_early():
         if trial.should_prune():
             pruned_at.append(percent)
     assert pruned_at == list(range(PRUNE_AFTER, 101, 10))
+
+
+def is_pruned(trial, score):
+    trial.report(score, PRUNE_AFTER)
+    return trial.should_prune()
+
+
+def test_the_lowest_quarter_is_pruned_and_a_middling_trial_goes_on():
+    curves = [[(PRUNE_AFTER, score), (100, score)] for score in (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)]
+    fate = {score: is_pruned(learned(curves), score) for score in (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.75, 0.95)}
+    assert [score for score, pruned in fate.items() if pruned] == [0.05, 0.15, 0.25]
+
+
+def test_a_search_that_does_not_prune_lets_the_worst_go_on():
+    curves = [[(PRUNE_AFTER, 0.8), (100, 0.8)]] * 8
+    assert is_pruned(learned(curves), 0.0)
+    assert not is_pruned(learned(curves, prunes=False), 0.0)
 
 
 def test_a_good_trial_is_not_pruned_nor_one_with_too_few_to_compare():

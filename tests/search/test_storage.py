@@ -8,7 +8,7 @@ import sqlite3
 import threading
 import time
 import uuid
-from dataclasses import replace
+from datetime import datetime
 
 import optuna
 import pytest
@@ -39,7 +39,14 @@ def another(storage, study):
 
 
 def add(study, record):
-    return study.add(record, {"a": 0.1 + 0.2}, SPACE)
+    study.start(record.slot, {"a": 0.1 + 0.2}, SPACE)
+    return study.add(record)
+
+
+def look(storage, study):
+    """The trials as anybody sees them who opens the study with Optuna."""
+    url = storage.replace("postgresql://", "postgresql+psycopg://")
+    return optuna.load_study(study_name=study.name, storage=url).get_trials()
 
 
 def set_lease(study, slot, **values):
@@ -73,6 +80,7 @@ def test_states_are_those_of_optuna(study):
         assert study.lease(3) == slot
         add(study, Record(slot, 0, {}, state, 0.5 if state == "complete" else None, kind=None))
     assert [trial.state.name for trial in study.trials().values()] == list(states.values())
+    assert [trial.state.name for trial in study._study.get_trials()] == list(states.values())
 
 
 def test_a_finished_slot_is_not_leased_by_a_process_that_has_not_heard_of_it(storage, study):
@@ -170,63 +178,125 @@ def test_two_take_over_a_dead_lease_but_only_one_gets_it(storage, study):
 
 def test_a_trial_whose_answer_was_lost_is_there_once(study, monkeypatch):
     assert study.lease(1) == 0
-    store, calls = study._store, []
+    store, calls = study._storage.set_trial_state_values, []
 
-    def store_and_hang_up(slot, trial):
-        calls.append(store(slot, trial))
-        if len(calls) == 1:
-            raise sa.exc.OperationalError("commit", {}, Exception("server closed the connection"))
-        return calls[-1]
+    def store_and_hang_up(*values):
+        calls.append(store(*values))
+        raise sa.exc.OperationalError("commit", {}, Exception("server closed the connection"))
 
-    monkeypatch.setattr(study, "_store", store_and_hang_up)
+    monkeypatch.setattr(study._storage, "set_trial_state_values", store_and_hang_up)
     assert add(study, record(0))
-    assert calls == [True, False]
+    assert calls == [True]
     assert len(study._study.get_trials()) == 1
+    assert study.running() == 0
 
 
-def test_a_trial_is_stored_with_the_end_of_its_lease_or_not_at_all(study, monkeypatch):
+def test_a_trial_runs_in_the_study_from_its_start_to_its_end(storage, study):
     assert study.lease(1) == 0
-    monkeypatch.setattr(module.tables, "insert_trial", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        add(study, record(0))
-    assert study.holds(0)
-    assert study.trials() == {}
-
-
-def as_dict(trial):
-    ours = ("number", "_trial_id", "datetime_start", "datetime_complete")
-    return repr(
-        {name: value for name, value in vars(trial).items() if name.lstrip("_") not in ours and name not in ours}
-    )
+    before = datetime.now()
+    study.start(0, {"a": 0.5}, SPACE)
+    study.report(0, 10, 0.25)
+    time.sleep(0.3)
+    (seen,) = look(storage, study)
+    assert (seen.state.name, seen.params, seen.intermediate_values) == ("RUNNING", {"a": 0.5}, {10: 0.25})
+    assert seen.datetime_complete is None
+    assert study.add(record(0))
+    (seen,) = look(storage, study)
+    assert (seen.state.name, seen.value, seen.params) == ("COMPLETE", 0.1 * 3, {"a": 0.5})
+    assert abs((seen.datetime_start - before).total_seconds()) < 0.3
+    assert seen.duration.total_seconds() >= 0.3
 
 
 @pytest.mark.parametrize("state", ["complete", "pruned", "failed"])
-def test_trials_are_stored_as_optuna_does_it(storage, study, monkeypatch, state):
+def test_values_survive_as_they_are(storage, study, state):
     space = {
         "a": FloatDistribution(0, 1),
         "n": IntDistribution(1, 64, log=True),
         "kind": CategoricalDistribution(["x", None, True, 3]),
     }
+    params = {"a": 0.1 + 0.2, "n": 7, "kind": None}
     score = float("-inf") if state == "complete" else None
     made = Record(0, 1, {"a": 0.3}, state, score, curve=[(10, 0.25), (20, float("inf")), (30, float("nan"))])
-    for known in (True, False):
-        monkeypatch.setattr(module.tables, "KNOWN", known)
-        assert study.lease(2) == (0 if known else 1)
-        assert study.add(replace(made, slot=0 if known else 1), {"a": 0.1 + 0.2, "n": 7, "kind": None}, space)
-    ours, theirs = another(storage, study)._study.get_trials()
-    assert [ours.number, theirs.number] == [0, 1]
-    theirs.user_attrs["record"]["slot"] = 0
-    assert as_dict(ours) == as_dict(theirs)
-    assert abs((ours.datetime_start - theirs.datetime_start).total_seconds()) < 60
-    assert abs((ours.datetime_complete - theirs.datetime_complete).total_seconds()) < 60
-    assert study.running() == 0
+    assert study.lease(1) == 0
+    study.start(0, params, space)
+    assert study.add(made)
+    for finished in (study.finished, another(storage, study).trials()):
+        (trial,) = finished.values()
+        assert (trial.params, trial.distributions, trial.value) == (params, space, score)
+        assert repr(trial.intermediate_values) == repr(dict(made.curve))  # though few points were shown
+        assert repr(Record.from_json(trial.user_attrs["record"])) == repr(made)
+
+
+def test_a_trial_that_is_given_up_has_failed_and_its_slot_is_free(storage, study):
+    assert study.lease(1) == 0
+    study.give_up(0)  # before it was started
+    assert study.lease(1) == 0
+    study.start(0, {"a": 0.5}, SPACE)
+    study.give_up(0)
+    assert [trial.state.name for trial in look(storage, study)] == ["FAIL"]
+    assert study.trials() == {}
+    assert study.lease(1) == 0
+
+
+def start_and_stay(url, name, pipe, is_recorded):
+    study = Study(open_storage(url), name)
+    study.lease(1)
+    study.start(0, {"a": 0.5}, SPACE)
+    if is_recorded:
+        study._storage.set_trial_user_attr(study._running[0][0], "record", record(0).to_json())
+    pipe.send(study.owner)
+    time.sleep(60)
+
+
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_trial_of_a_dead_process_does_not_run_for_ever(storage, study, start, is_recorded):
+    """It has failed; or, if the process died when it had all but told the state, it is as its record says."""
+    ours, theirs = FORK.Pipe()
+    process = start(start_and_stay, storage, study.name, theirs, is_recorded)
+    ours.recv()
+    study.bury()
+    assert study.lease(1) is None
+    assert [trial.state.name for trial in look(storage, study)] == ["RUNNING"]  # its process lives
+    process.kill()
+    process.join()
+    study.bury()
+    (trial,) = look(storage, study)
+    assert trial.state.name == ("COMPLETE" if is_recorded else "FAIL")
+    assert list(study.trials()) == [0] * is_recorded
+    assert study.lease(1) == (None if is_recorded else 0)
+
+
+def test_whoever_takes_over_a_lease_ends_the_trial_that_was_left(storage, study):
+    assert study.lease(1) == 0
+    study.start(0, {"a": 0.5}, SPACE)
+    other = another(storage, study)
+    set_lease(study, 0, beat=0.0)  # as if it had been asleep for long
+    assert other.lease(1) == 0
+    assert add(other, record(0, fit_seconds=2.0))
+    assert not study.add(record(0, fit_seconds=1.0))
+    assert sorted(trial.state.name for trial in look(storage, study)) == ["COMPLETE", "FAIL"]
+    assert [trial.user_attrs["record"]["fit_seconds"] for trial in another(storage, study).trials().values()] == [2.0]
+
+
+def test_who_was_buried_alive_stores_nothing_even_if_it_holds_the_lease(storage, study):
+    """It was taken for dead just before it renewed its lease."""
+    assert study.lease(1) == 0
+    study.start(0, {"a": 0.5}, SPACE)
+    set_lease(study, 0, beat=0.0)
+    another(storage, study).bury()
+    assert study.holds(0)
+    assert not study.add(record(0))
+    assert study.trials() == {}
+    assert study.lease(1) == 0
 
 
 def test_leases_left_by_the_dead_are_swept_away_in_the_end(storage, study):
     assert [study.lease(2), study.lease(2)] == [0, 1]
+    study.start(0, {"a": 0.5}, SPACE)
     study.sweep()
     assert study.running() == 0
     assert not study.holds(0)
+    assert [trial.state.name for trial in look(storage, study)] == ["FAIL"]
 
 
 def test_trials_of_others_in_the_study_are_no_trials_of_ours(study):

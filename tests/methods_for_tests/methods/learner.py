@@ -16,6 +16,7 @@ from hopular.methods.method import Method, Run
 class Progress:
     done: float
     score: float
+    loss: float = np.nan
 
 
 class Learner:
@@ -28,7 +29,8 @@ class Learner:
             time.sleep(self.params.get("sleep", 0))
             for hook in hooks:
                 hook.on_epoch(Progress(epoch / epochs, np.nan))
-                hook.on_validation(Progress(epoch / epochs, -self.params["end"] * epoch / epochs))
+                error = self.params["end"] * epoch / epochs
+                hook.on_validation(Progress(epoch / epochs, -error, error))
         return self
 
     def predict(self, X: Any) -> Any:
