@@ -137,5 +137,5 @@ def test_a_trial_of_hopular_records_its_architecture(problem: Problem, tmp_path:
         tried(candidate, 0.5)
     assert [record.params["architecture"] for record in hopular.records] == ["default", "default"]
     assert "architecture" not in glm.records[0].params
-    unit = _unit("flowers", "holdout", hopular)
+    unit = _unit(flowers(), "holdout", hopular)
     assert title("hopular", unit.params) == "Hopular (default architecture)"

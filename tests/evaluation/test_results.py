@@ -18,8 +18,20 @@ def test_saved_results_come_back_as_they_were(tmp_path: Path):
     results = make_results(
         {"NA": {"x": [0.1 + 0.2, math.nan]}, "007": {"<b>": [1e-300]}}, doubtful=["NA"], width=math.nan
     )
-    unit = Unit("NA", "0", "y", "failed", "error: naïve", {"depth": 3}, 0.5, ((10, 0.25), (20, 0.5)), {"complete": 2})
-    unit = replace(unit, maker=Maker("abc (changed)", "123", {"torch": "2.1"}, "cuda", "2026-05-12T10:00:00+00:00"))
+    unit = Unit(
+        "NA",
+        "0",
+        "y",
+        "failed",
+        "error: naïve",
+        {"depth": 3},
+        chosen_by="log_loss",
+        valid_score=-0.5,
+        valid_metrics={"log_loss": 0.5},
+        curve=((10, 0.25), (20, 0.5)),
+        trials={"complete": 2},
+        maker=Maker("abc (changed)", "123", {"torch": "2.1"}, "cuda", "2026-05-12T10:00:00+00:00"),
+    )
     results = replace(
         results, units=(*results.units, unit), settings={"seed": 1}, provenance={"python": "3.11"}, command="run it"
     )
