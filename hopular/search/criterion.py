@@ -24,5 +24,5 @@ def metric_of(criterion: Criterion, task: str) -> str:
 def score_of(criterion: Criterion, metrics: Mapping[str, float]) -> float:
     """Return what a search maximises: the accuracy, or minus the loss."""
     if "mse" in metrics:
-        return -metrics["mse"]
-    return metrics["accuracy"] if criterion == "accuracy" else -metrics["log_loss"]
+        return 0.0 - metrics["mse"]  # of a perfect model not -0.0
+    return metrics["accuracy"] if criterion == "accuracy" else 0.0 - metrics["log_loss"]
