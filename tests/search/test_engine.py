@@ -19,7 +19,7 @@ from optuna.trial import create_trial
 from hopular.data import load
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
-from hopular.methods import MethodError
+from hopular.methods import MethodError, Run, get_method
 from hopular.search import engine, fit, warm
 from hopular.search.budget import Budget, preset
 from hopular.search.engine import iterate, read_result, search, study_name
@@ -268,6 +268,16 @@ def test_a_record_has_all_that_made_the_model(problem, sqlite, inline):
     assert result.best.params == made[0] == {**Proposer("learner", "small", 0).grid[0], "max_epochs": 20}
     assert made == [result.best.params] * 2  # whatever the budget of the training says
     assert again.score == result.best.score
+
+
+def test_a_copied_setting_makes_the_model_of_the_trial(problem, sqlite, inline):
+    best = search(problem, "hopular", Budget(recipe="paper", max_epochs=2, grid_trials=1), storage=sqlite).best
+    added = {"recipe": "paper", "max_epochs": 2, "architecture": "paper"}
+    assert best.params == {**Proposer("hopular", "small", 0).grid[0], **added}
+    copied = get_method("hopular").make("regression", best.params, Run(best.seed))
+    copied.fit(problem.X_train, problem.y_train, eval_set=(problem.X_valid, problem.y_valid))
+    error = copied.predict(problem.X_valid) - problem.y_valid
+    assert (error**2).mean() == pytest.approx(best.metrics["mse"])
 
 
 def test_a_setting_is_scored_on_the_validation_rows(problem, sqlite, inline):
