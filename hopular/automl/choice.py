@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,15 +12,7 @@ import numpy as np
 
 from hopular.automl.candidate import Array, Candidate
 from hopular.evaluation.metrics import evaluate
-from hopular.methods.ensemble import (
-    STATE_FILE,
-    EnsembleClassifier,
-    EnsembleRegressor,
-    greedy_weights,
-    log_loss_of,
-    squared_error_of,
-)
-from hopular.methods.saved import CLASS_FILE, CONTENT, FORMAT
+from hopular.methods.ensemble import greedy_weights, log_loss_of, squared_error_of, write_ensemble
 from hopular.search.criterion import DEFAULT, score_of
 from hopular.search.problem import Problem
 from hopular.search.record import Record
@@ -116,20 +107,5 @@ def write_model(choice: Choice, problem: Problem, folder: Path) -> None:
     if len(choice.members) == 1:
         shutil.copytree(choice.members[0].folder, folder)
         return
-    content = folder / CONTENT
-    content.mkdir(parents=True)
-    members = []
-    for place, member in enumerate(choice.members):
-        note = json.loads((member.folder / CLASS_FILE).read_text(encoding="utf-8"))
-        members.append({"name": member.candidate.name, "class": note["class"]})
-        copy = shutil.copytree if (member.folder / CONTENT).is_dir() else shutil.copy2
-        copy(member.folder / CONTENT, content / f"member-{place}")
-    weights = [member.weight for member in choice.members]
-    state = {"members": members, "weights": weights, "n_features_in": problem.X_train.shape[1]}
-    classes = classes_of(problem)
-    if classes is not None:
-        state["classes"] = {"values": classes, "dtype": "object"}
-    (content / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
-    kind = EnsembleRegressor if classes is None else EnsembleClassifier
-    note = {"format": FORMAT, "class": f"{kind.__module__}:{kind.__qualname__}"}
-    (folder / CLASS_FILE).write_text(json.dumps(note), encoding="utf-8")
+    members = [(member.candidate.name, member.weight, member.folder) for member in choice.members]
+    write_ensemble(folder, members, problem.X_train.shape[1], classes_of(problem))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 import warnings
 from abc import ABC, abstractmethod
@@ -17,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from hopular.data.dataset import Task
 from hopular.methods.method import Method, Run
+from hopular.methods.saved import CLASS_FILE, CONTENT, FORMAT
 
 Array = np.ndarray[Any, Any]
 ROUNDS = 50  # members are drawn with replacement, so a weight is a multiple of 1 / rounds
@@ -61,7 +63,10 @@ def squared_error_of(y: Array) -> Any:
 
 
 class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
-    """Fits its members one by one, then weighs them on the validation rows; `failures_` says which it lost and why."""
+    """Fits its members one by one, then weighs them on the validation rows.
+
+    `places_` are the places in `members` of those it consists of, `failures_` says which it lost and why.
+    """
 
     _task: Task
 
@@ -102,7 +107,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         end = None if self.max_seconds is None else time.monotonic() + self.max_seconds
         fitted: list[Any] = []
         failures: list[str] = []
-        names, predictions = [], []
+        names, predictions, places = [], [], []
         for place, (name, params, seed) in enumerate(members):
             left = None if end is None else (end - time.monotonic()) / (len(members) - place)
             if left is not None and left <= 0 and fitted:
@@ -117,6 +122,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
                 continue
             fitted.append(member)
             names.append(name)
+            places.append(place)
         if not fitted:
             raise RuntimeError(f"no member of the ensemble could be fitted: {'; '.join(failures)}")
         if failures:
@@ -126,6 +132,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         self.estimators_ = [fitted[place] for place in kept]
         self.member_names_ = [names[place] for place in kept]
         self.weights_ = weights[kept]
+        self.places_ = [places[place] for place in kept]
         self.failures_ = failures
         self.n_features_in_ = X.shape[1]
         return self
@@ -218,6 +225,29 @@ class EnsembleRegressor(RegressorMixin, Ensemble):  # type: ignore[misc]
     def predict(self, X: Any) -> Array:
         """The predicted number for each row."""
         return self._mean(X)
+
+
+def write_ensemble(
+    folder: Path, members: Sequence[tuple[str, float, Path]], n_features: int, classes: Sequence[str] | None
+) -> None:
+    """Write an ensemble as `hopular.methods.saved.save_model` does, from saved members, none of which is loaded.
+
+    Each member is a method, its weight and the folder it was saved to; `classes` is None for regression.
+    """
+    content, noted = folder / CONTENT, []
+    content.mkdir(parents=True)
+    for place, (name, _, saved) in enumerate(members):
+        noted.append({"name": name, "class": json.loads((saved / CLASS_FILE).read_text(encoding="utf-8"))["class"]})
+        copy = shutil.copytree if (saved / CONTENT).is_dir() else shutil.copy2
+        copy(saved / CONTENT, content / f"member-{place}")
+    weights = [weight for _, weight, _ in members]
+    state: dict[str, Any] = {"members": noted, "weights": weights, "n_features_in": n_features}
+    if classes is not None:
+        state["classes"] = {"values": list(classes), "dtype": "object"}
+    (content / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
+    kind = EnsembleRegressor if classes is None else EnsembleClassifier
+    note = {"format": FORMAT, "class": f"{kind.__module__}:{kind.__qualname__}"}
+    (folder / CLASS_FILE).write_text(json.dumps(note), encoding="utf-8")
 
 
 def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from hopular.methods import get_method
 from hopular.methods.method import InvalidParametersError
@@ -103,7 +102,7 @@ def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callab
 def _is_same(kept: Job, job: Job) -> bool:
     """Whether the model of a finished trial is wanted; a trial itself is always fitted."""
     is_trial = (kept.study, kept.slot, kept.run.seed) == (job.study, job.slot, job.run.seed)
-    return is_trial and kept.rows == job.rows and job.X_test is not None
+    return is_trial and job.X_test is not None
 
 
 def _keep_if_better(fitted: Kept) -> None:
@@ -128,29 +127,39 @@ def _train(
     hooks = {"hooks": [CurveHook(report, job.criterion)]} if method.has_curve else {}
     started()
     start = time.perf_counter()
-    if job.rows == "train":
-        estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
-    else:
-        estimator.fit(pd.concat([X, X_valid], ignore_index=True), pd.concat([y, y_valid], ignore_index=True), **hooks)
+    estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
     fitted = time.perf_counter()
-    metrics: dict[str, float] = {}
-    predictions = None
-    if job.rows == "train":
-        metrics, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
-    rounds = getattr(estimator, "best_iteration_", None)
+    metrics, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
     outcome = Outcome(
         "complete",
         metrics,
-        score_of(job.criterion, metrics) if metrics else None,
+        score_of(job.criterion, metrics),
         predictions,
         fit_seconds=fitted - start,
         predict_seconds=time.perf_counter() - fitted,
-        rounds=None if rounds is None else int(rounds),
+        rounds=_rounds(estimator),
+        rows=len(getattr(estimator, "train_index_", X)),
+        members=_members(estimator),
         max_seconds=run.max_seconds,
         classes=[str(label) for label in getattr(estimator, "classes_", [])],
         message=_left_out(estimator),
     )
     return outcome, estimator
+
+
+def _rounds(estimator: Any) -> int | None:
+    """The rounds of boosting up to the best one."""
+    rounds = getattr(estimator, "best_iteration_", None)
+    return None if rounds is None else int(rounds)
+
+
+def _members(estimator: Any) -> list[tuple[int, float, int | None]]:
+    """The members that an ensemble consists of: place among those it was to have, weight, rounds."""
+    places = getattr(estimator, "places_", None)
+    if places is None:
+        return []
+    parts = zip(places, estimator.weights_, estimator.estimators_, strict=True)
+    return [(int(place), float(weight), _rounds(member)) for place, weight, member in parts]
 
 
 def _left_out(estimator: Any) -> str:

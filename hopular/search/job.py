@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from hopular.methods import Run
 from hopular.search.criterion import DEFAULT, Criterion
 from hopular.search.record import Kind, Record, State
-
-Rows = Literal["train", "train+valid"]  # to train on: without validation rows nothing is left to stop early on or score
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,6 @@ class Job:
     deadline: float | None = None  # of the search, in seconds since 1970: the fit is to end by itself in time for it
     study: str = ""  # of which this is a trial; the process keeps the best model of the last study it worked for
     slot: int = 0
-    rows: Rows = "train"
     X_test: Any = None  # rows to predict once the model is chosen; a search never has any
     folder: Path | None = None  # where to save the fitted model
     criterion: Criterion = DEFAULT  # by which it is scored
@@ -45,6 +42,8 @@ class Outcome:
     predict_seconds: float = 0.0
     peak_memory: int = 0
     rounds: int | None = None
+    rows: int = 0  # that the model was trained on
+    members: list[tuple[int, float, int | None]] = field(default_factory=list)  # of an ensemble: place, weight, rounds
     max_seconds: float | None = None  # after which the fit was to end by itself
     kind: Kind | None = None
     message: str = ""

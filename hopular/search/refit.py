@@ -1,23 +1,62 @@
-"""After the search: the seeds to train the best setting with, and what to combine of all that was tried."""
+"""After the search: seeds to train the best setting with, what to combine, and the rows of a model to be handed out.
+
+A model that is handed out is trained on all rows it can use: boosting with the number of rounds that was best on the
+validation rows, networks without the validation rows, which tell them when to stop.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hopular.data.dataset import Dataset
+from hopular.methods import Method
 from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
 from hopular.search.problem import Problem
 from hopular.search.record import Record
 
+if TYPE_CHECKING:
+    from hopular.data.splits import Split
+
+Rows = np.ndarray[Any, np.dtype[np.int64]]
+NEED_VALIDATION = ("deep", "modern")  # groups of networks, which cannot tell by themselves when to stop
 MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
 
 
 def replicate_seeds(record: Record, replicates: int) -> list[int]:
     """The seeds to train a setting with: the trial's own first, which gives the trial's own model."""
     return [record.seed + 7919 * place for place in range(replicates)]
+
+
+def refit_rows(method: Method, split: Split) -> Rows:
+    """Return the rows that a model of the method is refitted on: all of the split, for a network all but validation."""
+    parts = (split.train, split.test) if method.group in NEED_VALIDATION else (split.train, split.valid, split.test)
+    return np.sort(np.concatenate(parts))
+
+
+def refit_problem(dataset: Dataset, split: Split, method: Method) -> Problem:
+    """Return the problem whose training rows are those of a refit."""
+    rows = refit_rows(method, split)
+    return Problem(
+        name=f"{dataset.name} all rows",
+        task=dataset.task,
+        rows=len(dataset),
+        fingerprint=dataset.fingerprint,
+        X_train=dataset.X.iloc[rows].reset_index(drop=True),
+        y_train=dataset.y.iloc[rows].reset_index(drop=True),
+        X_valid=dataset.X.iloc[split.valid].reset_index(drop=True),
+        y_valid=dataset.y.iloc[split.valid].reset_index(drop=True),
+    )
+
+
+def refit_record(record: Record) -> Record:
+    """Return the setting of a refit: with the best number of rounds, since no rows are left to find it by."""
+    rounds = {} if record.rounds is None else {"n_estimators": max(1, record.rounds)}
+    return replace(record, params={**record.params, **rounds})
 
 
 def choose_members(

@@ -16,17 +16,17 @@ from hopular.search.budget import Budget
 from hopular.search.engine import search
 from hopular.search.problem import make_problem
 from hopular.search.record import Record
-from hopular.search.train import StoppedError, train
+from hopular.search.train import RefitError, Refitted, StoppedError, refit, train
 from hopular.search.warm import keep_warm, worker_for
 from tests.search.conftest import InlineWorker
 
 BUDGET = Budget(trials=3)
+IRIS = (load("iris"), make_splits(load("iris"))[0])
 
 
 @pytest.fixture(scope="module")
 def iris():
-    dataset = load("iris")
-    split = make_splits(dataset)[0]
+    dataset, split = IRIS
     return make_problem(dataset, split), dataset.X.iloc[split.test].reset_index(drop=True)
 
 
@@ -70,21 +70,47 @@ def test_a_failure_says_of_which_kind(problem, tmp_path, monkeypatch):
     assert slow.kind == "time-out"
 
 
-def test_training_and_validation_rows_together(iris, tmp_path, monkeypatch):
-    problem, X_test = iris
+def test_a_refit_has_all_rows_and_the_best_number_of_rounds(monkeypatch, tmp_path):
+    dataset, split = IRIS
     monkeypatch.setattr(warm, "Worker", InlineWorker)
-    best = search(problem, "xgboost", BUDGET, storage=f"sqlite:///{tmp_path}/studies.db").best
-    outcomes = {
-        rows: train(problem, "xgboost", best, BUDGET, X_test, rows=rows, study="s", folder=tmp_path / rows)
-        for rows in ("train", "train+valid")
-    }
-    alone, together = outcomes.values()
-    assert (alone.score, alone.metrics) == (best.score, best.metrics)
-    assert (together.state, together.score, together.metrics, together.predictions) == ("complete", None, {}, None)
-    model = load_model(tmp_path / "train+valid")
+    best = search(make_problem(*IRIS), "xgboost", BUDGET, storage=f"sqlite:///{tmp_path}/studies.db").best
+    done = refit(dataset, split, "xgboost", best, BUDGET, tmp_path / "model")
+    assert done == Refitted((150,), ["setosa", "versicolor", "virginica"])
+    model = load_model(tmp_path / "model")
     assert model.n_estimators == model.best_iteration_ == best.rounds
-    assert not np.array_equal(alone.test_predictions, together.test_predictions)
-    assert model.score(problem.X_valid, problem.y_valid) == 1.0
+
+
+def test_a_refitted_network_keeps_the_validation_rows_to_stop_by(monkeypatch, tmp_path):
+    dataset, split = IRIS
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    record = Record(0, 3, {"n_layers": 2}, "complete", score=1.0)
+    done = refit(dataset, split, "mlp", record, Budget(max_epochs=3), tmp_path / "model")
+    assert done.rows == (150 - len(split.valid),) == (len(load_model(tmp_path / "model").train_index_),)
+
+
+def test_the_members_of_a_refitted_ensemble_keep_their_weights(monkeypatch, tmp_path):
+    """Weighed on rows that they know, those that learn rows by heart would get all of it."""
+    dataset, split = IRIS
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    members = [["logistic", {}, None], ["knn", {"n_neighbors": -1}, None], ["mlp", {"max_epochs": 3}, 7]]
+    record = Record(0, 0, {"members": members}, "complete", score=1.0)
+    trained = train(make_problem(*IRIS), "ensemble", record, BUDGET, dataset.X.iloc[split.test])
+    assert trained.rows == len(split.train)
+    parts = trained.members
+    assert [place for place, _, _ in parts] in ([0], [2], [0, 2])
+    parts = [(0, 0.75, None), (2, 0.25, None)]
+    done = refit(dataset, split, "ensemble", record, BUDGET, tmp_path / "model", members=parts)
+    model = load_model(tmp_path / "model")
+    assert (done.rows, model.weights_.tolist()) == ((150, 150 - len(split.valid)), [0.75, 0.25])
+    shares = [member.predict_proba(dataset.X) for member in model.estimators_]
+    np.testing.assert_allclose(model.predict_proba(dataset.X), 0.75 * shares[0] + 0.25 * shares[1])
+
+
+def test_a_refit_that_fails_says_why(monkeypatch, tmp_path):
+    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    record = Record(0, 0, {"n_neighbors": -1}, "complete", score=1.0)
+    with pytest.raises(RefitError, match=r"knn failed on all rows: invalid-parameters: .*n_neighbors"):
+        refit(*IRIS, "knn", record, BUDGET, tmp_path / "model")
 
 
 def test_no_test_rows_stay_in_a_process(iris, monkeypatch):
