@@ -30,6 +30,8 @@ class Member:
     record: Record
     weight: float
     folder: Path  # of the saved model
+    rows: int  # that it was trained on
+    is_refit: bool = False  # whether on all rows it can use
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Choice:
 def rank_choices(candidates: Sequence[Candidate], problem: Problem) -> list[Choice]:
     """The best model of each method and their ensemble, the best on the validation rows first."""
     singles = [
-        Choice(one.name, (Member(one, one.kept[0], 1.0, one.model(one.kept[0])),), one.kept[0].metrics)
+        Choice(one.name, (_member(one, one.kept[0], 1.0, problem),), one.kept[0].metrics)
         for one in candidates
         if one.kept
     ]
@@ -73,14 +75,15 @@ def make_ensemble(candidates: Sequence[Candidate], problem: Problem) -> Choice |
     if len(order) < 2:
         return None
     shares = weights[order] / weights[order].sum()
-    members = tuple(
-        Member(*found[place], float(share), found[place][0].model(found[place][1]))
-        for place, share in zip(order, shares, strict=True)
-    )
+    members = tuple(_member(*found[place], float(share), problem) for place, share in zip(order, shares, strict=True))
     mean = _mean([(share, answers[place]) for place, share in zip(order, shares, strict=True)])
     names = METRICS[problem.task]
     metrics = evaluate(problem.task, problem.y_valid.to_numpy(), mean, classes_of(problem), metrics=names)
     return Choice("ensemble", members, metrics)
+
+
+def _member(candidate: Candidate, record: Record, weight: float, problem: Problem) -> Member:
+    return Member(candidate, record, weight, candidate.model(record), rows=len(problem.X_train))
 
 
 def classes_of(problem: Problem) -> list[str] | None:

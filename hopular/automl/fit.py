@@ -19,7 +19,7 @@ from hopular.automl.news import News
 from hopular.automl.outcome import make_leaderboard, make_results
 from hopular.automl.portfolio import choose_methods
 from hopular.automl.race import Race
-from hopular.automl.refit import expected_seconds, refit, refit_rows
+from hopular.automl.refit import NO_TIME, Spare, expected_seconds, refit
 from hopular.automl.schema import learn_schema
 from hopular.automl.work import FitError, working_folder
 from hopular.data.audit import Finding, audit
@@ -28,6 +28,7 @@ from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
 from hopular.report.words import plural
 from hopular.search.problem import Problem, make_problem
+from hopular.search.refit import refit_rows
 from hopular.search.warm import keep_warm
 
 FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after the race, at most this share of all
@@ -84,8 +85,9 @@ def fit_table(
 ) -> Fitted:
     """Find the best model for a table within `seconds`: all suitable methods, or those named, and their ensemble.
 
-    A test part is set aside first and only scored at the end. The final model is fitted again on all rows if there is
-    time. Interrupted, the same call goes on with what was tried. `on_news` is told what happens, from several threads.
+    A test part is set aside first and only scored at the end. The final model is fitted again on all rows it can use;
+    `facts.trained_on` says on how many, and why if there was no time for it. Interrupted, the same call goes on with
+    what was tried. `on_news` is told what happens, from several threads.
     """
     if not seconds > 0:
         raise ValueError(f"seconds is {seconds!r}: use a number above 0")
@@ -99,18 +101,18 @@ def fit_table(
         on_news(News("plan", methods=tuple(names), trials=len(known)))
         for name, record in known:
             on_news(News("done", name, record))
-        findings, choices, final = _race(table, candidates, clock, work / "refit", on_news)
+        findings, choices, final, no_refit = _race(table, candidates, clock, work / "refit", on_news)
         on_news(News("write"))
-        choice, ensemble = choices[0], next((one for one in choices if one.method == "ensemble"), None)
+        ensemble = next((one for one in choices if one.method == "ensemble"), None)
         keeper = tempfile.TemporaryDirectory(prefix="hopular-")
         folder = Path(keeper.name)
-        write_model(final or choice, table.problem, folder / MODEL_FOLDER)
-        _write_rows(choice, table, final is not None, folder / ROWS_FILE)
+        write_model(final, table.problem, folder / MODEL_FOLDER)
+        _write_rows(final, table, folder / ROWS_FILE)
+        facts = _facts(table, final, no_refit, seed, time.monotonic() - clock.start, command)
         told = {"seconds": seconds, "seed": seed, "methods": names}
         classes = classes_of(table.problem)
-        results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command)
-        board = make_leaderboard(results, {one.method: one.loss for one in choices}, choice.method)
-        facts = _facts(table, choice, final is not None, seed, time.monotonic() - clock.start, command)
+        results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command, facts.delivered)
+        board = make_leaderboard(results, {one.method: one.loss for one in choices}, final.method)
         return Fitted(learn_schema(dataset), facts, board, results, left_out, folder, keeper)
 
 
@@ -122,22 +124,26 @@ def hold_out(dataset: Dataset) -> Split:
 
 def _race(
     table: _Table, candidates: list[Candidate], clock: _Clock, folder: Path, on_news: Callable[[News], None]
-) -> tuple[list[Finding], list[Choice], Choice | None]:
-    """Race, choose and refit: what the audit found, all choices, and the first of them refitted if there was time."""
+) -> tuple[list[Finding], list[Choice], Choice, str]:
+    """Race, choose and refit: what the audit found, all choices, the first of them refitted, and why if it is not."""
     X_test = table.dataset.X.iloc[table.split.test].reset_index(drop=True)
     race = Race(candidates, table.problem, X_test, clock.end, on_news)
-    final = None
-    with keep_warm(race.workers):
+    with keep_warm(race.workers), Spare(candidates, table.problem, folder, race.threads, clock.end) as spare:
         with race.run() as threads:
             findings = audit(table.dataset, [table.split])
             on_news(News("audit", findings=tuple(findings)))
             import_module("hopular.report.page")  # while there is time
-            _wait(race, threads, table, clock)
+            _wait(race, threads, table, spare, clock)
         choices = rank_choices(candidates, table.problem)
-        if choices and table.is_refittable and _needed(choices[0], table, race) <= clock.left + SLACK:
+        if choices and not table.is_refittable:
+            return findings, choices, choices[0], "not all classes are among them, so a refit would be another model"
+        if choices and (clock.left <= AGAIN or _needed(choices[0], table, race, spare) <= clock.left + SLACK):
             on_news(News("refit", choices[0].method))
-            final = refit(choices[0], table.dataset, table.split, folder, clock.end, race.workers, race.threads)
-        elif clock.left > AGAIN:  # the last fits have made another choice, whose refit would take too long
+            final, why_not = refit(
+                choices[0], table.dataset, table.split, folder, clock.end, spare, race.workers, race.threads
+            )
+            return findings, choices, final, why_not
+        if clock.left > AGAIN:  # the last fits have made another choice, whose refit would take too long
             race.end = clock.end
             with race.run() as threads:
                 for thread in threads:
@@ -145,10 +151,10 @@ def _race(
             choices = rank_choices(candidates, table.problem)
     if not choices:
         raise FitError(_why_none(candidates, clock.seconds))
-    return findings, choices, final
+    return findings, choices, choices[0], NO_TIME
 
 
-def _wait(race: Race, threads: list[threading.Thread], table: _Table, clock: _Clock) -> None:
+def _wait(race: Race, threads: list[threading.Thread], table: _Table, spare: Spare, clock: _Clock) -> None:
     """Wait for the end of the race, which leaves as much time as a refit of the best so far is expected to take."""
     pause = LOOK
     while any(thread.is_alive() for thread in threads):
@@ -160,14 +166,14 @@ def _wait(race: Race, threads: list[threading.Thread], table: _Table, clock: _Cl
             began = time.monotonic()
             with race.lock:
                 choices = rank_choices(race.candidates, table.problem)
-            needed = race.restart_seconds + (_needed(choices[0], table, race) if choices else 0.0)
+            needed = _needed(choices[0], table, race, spare) if choices else 0.0
             race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
             pause = max(LOOK, 10 * (time.monotonic() - began))
 
 
-def _needed(choice: Choice, table: _Table, race: Race) -> float:
+def _needed(choice: Choice, table: _Table, race: Race, spare: Spare) -> float:
     """The seconds of a refit."""
-    return expected_seconds(choice, table.growth, race.workers)
+    return expected_seconds(choice, table.growth, race.workers, spare)
 
 
 def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:
@@ -177,26 +183,28 @@ def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:
     return f"no method was done within {plural(round(seconds), 'second')}: give it more time, or quicker methods"
 
 
-def _write_rows(choice: Choice, table: _Table, is_refit: bool, path: Path) -> None:
+def _write_rows(final: Choice, table: _Table, path: Path) -> None:
     """Which rows of the file Hopular has stored, if it is part of the model: it tells them for each answer."""
-    if any(member.candidate.name == "hopular" for member in choice.members):
-        rows = refit_rows("deep", table.split) if is_refit else table.split.train
+    hopular = next((member for member in final.members if member.candidate.name == "hopular"), None)
+    if hopular is not None:
+        rows = refit_rows(hopular.candidate.method, table.split) if hopular.is_refit else table.split.train
         places = table.dataset.file_rows
         np.save(path, rows if places is None else places.to_numpy()[rows])
 
 
-def _facts(table: _Table, choice: Choice, is_refit: bool, seed: int, seconds: float, command: str) -> Facts:
+def _facts(table: _Table, final: Choice, no_refit: str, seed: int, seconds: float, command: str) -> Facts:
     truth = table.dataset.y.iloc[table.split.test].to_numpy()
-    test = evaluate(table.dataset.task, truth, choice.test_predictions(), classes_of(table.problem))
+    test = evaluate(table.dataset.task, truth, final.test_predictions(), classes_of(table.problem))
     return Facts(
-        method=choice.method,
-        members=tuple((member.candidate.name, member.weight) for member in choice.members),
-        trained_on="all rows" if is_refit else "training rows",
-        rows=len(table.dataset) if is_refit else len(table.split.train),
+        method=final.method,
+        members=tuple((member.candidate.name, member.weight) for member in final.members),
+        rows=tuple(member.rows for member in final.members),
+        table_rows=len(table.dataset),
+        no_refit=no_refit,
         dataset=table.dataset.name,
         fingerprint=table.dataset.fingerprint,
         seed=seed,
-        metrics={"validation": dict(choice.metrics), "test": test},
+        metrics={"validation": dict(final.metrics), "test": test},
         seconds=seconds,
         command=command,
     )

@@ -20,10 +20,11 @@ import pandas as pd
 
 from hopular import __version__
 from hopular.automl.schema import Schema, read_features
-from hopular.evaluation.results import Results, title
+from hopular.evaluation.results import Delivered, Results, model_title, title
 from hopular.methods.saved import load_model
+from hopular.report import words
 
-FORMAT = 2  # of the folder; raised when an older reader would misunderstand it
+FORMAT = 3  # of the folder; raised when an older reader would misunderstand it
 NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
 RESULTS_FOLDER, REPORT_FILE, COMMAND_FILE = "results", "report.html", "command.txt"
 
@@ -38,8 +39,9 @@ class Facts:
 
     method: str
     members: tuple[tuple[str, float], ...]  # methods and weights; one for a single model
-    trained_on: str  # "all rows" or "training rows"
-    rows: int  # that it was trained on
+    rows: tuple[int, ...]  # that each member was trained on
+    table_rows: int
+    no_refit: str  # why a member was trained on the training rows alone; empty if none was
     dataset: str
     fingerprint: str
     seed: int
@@ -51,14 +53,24 @@ class Facts:
     @property
     def title(self) -> str:
         """The model in words: 'LightGBM', or 'ensemble of LightGBM 60 %, Hopular 40 %'."""
-        shares: dict[str, float] = {}
-        for name, weight in self.members:
-            shares[title(name)] = shares.get(title(name), 0.0) + weight
-        if len(self.members) == 1:
-            return next(iter(shares))
-        if len(shares) == 1:
-            return f"ensemble of {len(self.members)} settings of {next(iter(shares))}"
-        return f"ensemble of {', '.join(f'{name} {100 * share:.0f} %' for name, share in shares.items())}"
+        return model_title([(title(name), weight) for name, weight in self.members])
+
+    @property
+    def trained_on(self) -> str:
+        """The rows in words: 'trained on all 150 rows', or on how many of them and why not on all."""
+        who = "trained on" if len(set(self.rows)) == 1 else "members trained on"
+        if self.no_refit and len(set(self.rows)) == 1:
+            return f"{who} the {self.rows[0]:,} training rows of {self.table_rows:,}: {self.no_refit}"
+        said = f"{who} {words.of_rows(self.rows, self.table_rows)}"
+        if self.no_refit:
+            return f"{said}: {self.no_refit}"
+        return said if min(self.rows) == self.table_rows else f"{said}; validation rows tell networks when to stop"
+
+    @property
+    def delivered(self) -> Delivered:
+        """The model as a report names it."""
+        members = tuple((name, weight, rows) for (name, weight), rows in zip(self.members, self.rows, strict=True))
+        return Delivered(self.method, self.trained_on, members)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,17 +171,27 @@ def load_fitted(folder: str | os.PathLike[str]) -> Fitted:
     path = Path(folder)
     note = _read_note(path)
     try:
-        members = tuple((str(name), float(share)) for name, share in note["facts"]["members"])
+        results = Results.load(path / RESULTS_FOLDER)
+        facts = note["facts"] if note["format"] == FORMAT else _older_facts(note["facts"], results.datasets[0].rows)
+        members = tuple((str(name), float(share)) for name, share in facts["members"])
+        rows = tuple(int(count) for count in facts["rows"])
         return Fitted(
             schema=Schema.from_json(note["schema"]),
-            facts=Facts(**{**note["facts"], "members": members}),
+            facts=Facts(**{**facts, "members": members, "rows": rows}),
             leaderboard=pd.DataFrame(note["leaderboard"]),
-            results=Results.load(path / RESULTS_FOLDER),
+            results=results,
             left_out=note["left_out"],
             folder=path,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ModelError(f"the model in {str(path)!r} is damaged ({error}): fit it again") from error
+
+
+def _older_facts(values: Mapping[str, Any], table_rows: int) -> dict[str, Any]:
+    """Return the facts of a note up to format 2, which had one number of rows for all members."""
+    rest = {name: value for name, value in values.items() if name != "trained_on"}
+    no_refit = "" if values["trained_on"] == "all rows" else "it was not refitted"
+    return {**rest, "rows": [values["rows"]] * len(values["members"]), "table_rows": table_rows, "no_refit": no_refit}
 
 
 def check_target(folder: Path) -> None:
@@ -207,7 +229,7 @@ def _read_note(folder: Path) -> dict[str, Any]:
         found = note["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{str(file)!r} is damaged ({error}): fit the model again") from error
-    if found not in (1, FORMAT):
+    if found not in (1, 2, FORMAT):
         raise ModelError(
             f"the model in {str(folder)!r} has format {found!r}, and this version of hopular reads up to {FORMAT}: "
             "fit it again, or use the version that made it"

@@ -18,7 +18,7 @@ from hopular.data.audit import Finding
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, Unit
 from hopular.redaction import without_secrets
 from hopular.report.words import plural
 from hopular.search.criterion import DEFAULT, metric_of
@@ -36,6 +36,7 @@ def make_results(
     classes: list[str] | None,
     settings: dict[str, Any],
     command: str,
+    delivered: Delivered,
 ) -> Results:
     """Scores of every method's best model on the test rows, trained on the training rows alone."""
     truth = dataset.y.iloc[split.test].to_numpy()
@@ -61,11 +62,12 @@ def make_results(
         settings=settings,
         provenance=_provenance(settings["seed"]),
         command=command,
+        delivered=delivered,
     )
 
 
 def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str) -> pd.DataFrame:
-    """A row per method, the lowest of `losses` on the validation rows first; those that failed last, with the reason.
+    """A row per method, the lowest of `losses` on the validation rows first; those without a model last, with why.
 
     `validation` and `test` are in the primary metric, `seconds` is the fit, `trials` counts the settings tried.
     """
@@ -130,8 +132,10 @@ def _cost(records: Sequence[Record]) -> tuple[float, float, int]:
 def _unit(dataset: Dataset, split: str, candidate: Candidate) -> Unit:
     best, records = candidate.best, candidate.records
     trials = dict(Counter[str](record.state for record in records))
+    if not records:
+        return Unit(dataset.name, split, candidate.name, "untried", "not tried: there was no time for a first fit")
     if best is None:
-        failure = next((f"{record.kind}: {record.message}" for record in records if record.kind), "there was no time")
+        failure = next(f"{record.kind}: {record.message}" for record in records if record.kind)
         seconds = candidate.seconds
         return Unit(dataset.name, split, candidate.name, "failed", failure, trials=trials, search_seconds=seconds)
     return Unit(

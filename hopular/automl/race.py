@@ -53,7 +53,7 @@ class Race:
         self.candidates, self._problem, self._X_test, self.end = list(candidates), problem, X_test, end
         self.workers = min(cores(), MAX_WORKERS)
         self.threads = max(1, cores() // self.workers)
-        self._tell, self._start_seconds = on_news, 0.0
+        self._tell = on_news
         self.lock, self._stopped = threading.Lock(), threading.Event()
         self._errors: list[BaseException] = []
 
@@ -76,12 +76,6 @@ class Race:
     def stop(self) -> None:
         """Begin no fit and end those that run."""
         self._stopped.set()
-
-    @property
-    def restart_seconds(self) -> float:
-        """What it costs to end the race now: a first fit that runs is lost with its process, and that took so long."""
-        is_busy = any(candidate.is_running and not candidate.records for candidate in self.candidates)
-        return self._start_seconds if is_busy else 0.0
 
     @property
     def has_model(self) -> bool:
@@ -135,15 +129,12 @@ class Race:
             folder=folder,
         )
         self._tell(News("start", candidate.name))
-        began = time.monotonic()
         try:
             with worker_for(self._problem, POOL, self.threads) as worker:
                 outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit)
         except InfrastructureError as error:  # no fault of the method, but no use for it either
             outcome = Outcome("failed", kind="crash", message=str(error))
-        beside = time.monotonic() - began - outcome.fit_seconds - outcome.predict_seconds
         with self.lock:
-            self._start_seconds = max(self._start_seconds, beside)
             record = candidate.add(setting, outcome)
         self._tell(News("done", candidate.name, record))
 
@@ -152,7 +143,7 @@ class Race:
     def _choose(self) -> Candidate | None:
         """Whoever has not been tried; then the one that has had the least time for its promise.
 
-        A fit that is not likely to end in time is not begun: its process is of more use for the refit if it is alive.
+        A fit that is not likely to end in time is not begun.
         """
         free = [candidate for candidate in self.candidates if not candidate.is_running and not candidate.is_over]
         untried = [candidate for candidate in free if not candidate.records]

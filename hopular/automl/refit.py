@@ -1,16 +1,17 @@
-"""Refit: the chosen model once more on all rows, if there is time for it."""
+"""Refit: the chosen model once more on all rows it can use, in a process that was ready before the race ended."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
+from hopular.automl.candidate import Candidate
 from hopular.automl.choice import Choice, Member
 from hopular.automl.race import POOL, Stopped
 from hopular.data.dataset import Dataset
@@ -18,19 +19,92 @@ from hopular.data.splits import Split
 from hopular.methods import Run
 from hopular.search.job import Job
 from hopular.search.problem import Problem
+from hopular.search.refit import refit_problem, refit_record
 from hopular.search.warm import worker_for
-from hopular.search.worker import InfrastructureError
+from hopular.search.worker import InfrastructureError, Worker
 
 SAFETY = 1.2  # times the expected seconds: the machine may be busier now
-START = 1.0  # seconds for each fit beside the fit itself
-NEED_VALIDATION = ("deep", "plain", "modern")  # groups of networks, which cannot tell by themselves when to stop
-Rows = np.ndarray[Any, np.dtype[np.int64]]
+BESIDE = 0.25  # seconds for each fit in a process that is ready, beside the fit itself
+LOOK = 0.2  # seconds between looks for methods that have a model
+FEW_ROWS = 5  # of each class, or ten times as many numbers, that a rehearsal fits
+REHEARSAL = (0.2, 10.0)  # seconds after which a rehearsal is to end by itself, and is ended
+NO_TIME = "no time was left to refit"
 
 
-def expected_seconds(choice: Choice, growth: float, workers: int) -> float:
-    """How long a refit is going to take with `growth` times as many training rows."""
+class Spare:
+    """A process that takes no part in the race, so that a refit never has to wait for one to start.
+
+    Fits that run when the race is over are ended with their processes. This one rehearses meanwhile: it fits and saves
+    every method that has a model, on a few rows, so that all imports are done.
+    """
+
+    def __init__(
+        self, candidates: Sequence[Candidate], problem: Problem, folder: Path, threads: int, end: float
+    ) -> None:
+        self.worker = Worker(_few_rows(problem), threads)
+        self.start_seconds = 0.0  # the longest that starting the process or importing a library took
+        self._candidates, self._folder, self._threads, self._end = candidates, folder, threads, end
+        self._rehearsed: set[str] = set()
+        self._halted = threading.Event()
+        self._thread = threading.Thread(target=self._rehearse, daemon=True)
+
+    def __enter__(self) -> Spare:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.settle()
+        self.worker.close()
+
+    def settle(self) -> None:
+        """Finish the rehearsal that goes on and begin no other: the process is free after that."""
+        self._halted.set()
+        self._thread.join()
+
+    def has_rehearsed(self, choice: Choice) -> bool:
+        """Whether the imports of all members are done in the process."""
+        return self.worker.is_alive and {member.candidate.name for member in choice.members} <= self._rehearsed
+
+    def _rehearse(self) -> None:
+        with suppress(Stopped, InfrastructureError):  # the first rehearsal tries again
+            self.worker.start(self._beat)
+        while not self._halted.wait(LOOK):
+            found = ((one, one.best) for one in self._candidates if one.name not in self._rehearsed)
+            for candidate, best in [(one, best) for one, best in found if best is not None]:
+                if self._halted.is_set():
+                    return
+                began = time.monotonic()
+                run = Run(best.seed, self._threads, max_seconds=REHEARSAL[0])
+                job = Job(candidate.name, best.params, run, folder=self._folder / candidate.name)
+                try:
+                    self.worker.run(
+                        job, report=lambda _percent, _score: False, beat=self._beat, max_seconds=REHEARSAL[1]
+                    )
+                except Stopped:
+                    return
+                except InfrastructureError:  # its process is gone: all imports have to be done again
+                    self._rehearsed.clear()
+                    break
+                if not self.worker.is_alive:  # the rehearsal has cost it
+                    self._rehearsed.clear()
+                self._rehearsed.add(candidate.name)
+                self.start_seconds = max(self.start_seconds, time.monotonic() - began)
+
+    def _beat(self) -> None:
+        if time.monotonic() >= self._end:
+            raise Stopped
+
+
+def expected_seconds(choice: Choice, growth: float, workers: int, spare: Spare) -> float:
+    """Return how long a refit takes with `growth` times as many rows: in the spare process alone, or in all."""
+    return min(_expected_ways(choice, growth, workers, spare))
+
+
+def _expected_ways(choice: Choice, growth: float, workers: int, spare: Spare) -> tuple[float, float]:
+    """Return the seconds of the spare process alone, and of `workers` processes that may have to be started."""
     fits = [_expected(member, growth) for member in choice.members]
-    return max(max(fits), sum(fits) / workers)
+    alone = sum(fits) if spare.has_rehearsed(choice) else spare.start_seconds + sum(fits)
+    return alone, spare.start_seconds + max(max(fits), sum(fits) / workers)
 
 
 def _expected(member: Member, growth: float) -> float:
@@ -38,61 +112,94 @@ def _expected(member: Member, growth: float) -> float:
     before, seconds = member.record.fit_seconds, growth * member.record.fit_seconds
     if member.candidate.method.has_curve and member.record.max_seconds is not None:
         seconds = max(before, min(seconds, member.record.max_seconds))
-    return SAFETY * seconds + START
-
-
-def refit_rows(group: str, split: Split) -> Rows:
-    """The rows that a refit trains on: all; a network keeps the validation rows, to tell when to stop."""
-    parts = (split.train, split.test) if group in NEED_VALIDATION else (split.train, split.valid, split.test)
-    return np.sort(np.concatenate(parts))
+    return SAFETY * seconds + BESIDE
 
 
 def refit(
-    choice: Choice, dataset: Dataset, split: Split, folder: Path, end: float, workers: int, threads: int
-) -> Choice | None:
-    """Fit every member again and save it below `folder`; None if one of them fails or is not done by `end`.
+    choice: Choice, dataset: Dataset, split: Split, folder: Path, end: float, spare: Spare, workers: int, threads: int
+) -> tuple[Choice, str]:
+    """Fit every member again on all rows it can use, the weightiest first, and save it below `folder`.
 
-    Boosting gets the number of rounds that was best on the validation rows.
+    A member that fails or is not done by `end` stays what it was; the sentence says why, and is empty if all are done.
     """
+    spare.settle()
     halted = threading.Event()
-    problems = {group: _problem(dataset, split, group) for group in {m.candidate.method.group for m in choice.members}}
+    places = deque(range(len(choice.members)))
+    members, failures = list(choice.members), list[str]()
+    methods = {member.candidate.name: member.candidate.method for member in choice.members}
+    problems = {
+        group: refit_problem(dataset, split, next(one for one in methods.values() if one.group == group))
+        for group in {method.group for method in methods.values()}
+    }
 
     def beat() -> None:
         if time.monotonic() >= end or halted.is_set():
             raise Stopped
 
-    def fit(place: int) -> Member | None:
-        member, method = choice.members[place], choice.members[place].candidate.method
-        record, target = member.record, folder / str(place)
-        rounds = {} if record.rounds is None else {"n_estimators": max(1, record.rounds)}
-        job = Job(method.name, {**record.params, **rounds}, Run(record.seed, threads, max_seconds=record.max_seconds))
+    def work(is_first: bool) -> None:
+        first = problems[choice.members[0].candidate.method.group]
         try:
-            with worker_for(problems[method.group], POOL, threads) as worker:
-                outcome = worker.run(replace(job, folder=target), report=lambda _percent, _score: False, beat=beat)
-        except (Stopped, InfrastructureError):
-            halted.set()
-            return None
-        return replace(member, folder=target) if outcome.state == "complete" else None
+            with (
+                _ready_worker(choice, spare, first, threads) if is_first else worker_for(first, POOL, threads) as worker
+            ):
+                worker.start(beat)  # before it takes a member that another could fit at once
+                while places:
+                    fit(worker, places.popleft())
+        except (Stopped, IndexError):  # time is up, or another process has taken the last member
+            return
+        except InfrastructureError as error:
+            failures.append(str(error))
 
-    with ThreadPoolExecutor(workers) as pool:
+    def fit(worker: Worker, place: int) -> None:
+        beat()
+        member, method = choice.members[place], choice.members[place].candidate.method
+        setting, target = refit_record(member.record), folder / str(place)
+        run = Run(setting.seed, threads, max_seconds=setting.max_seconds)
+        worker.use(problems[method.group])
+        job = Job(method.name, setting.params, run, folder=target)
+        outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat)
+        if outcome.state == "complete" and not outcome.unsaved:
+            members[place] = replace(member, folder=target, rows=outcome.rows, is_refit=True)
+        else:
+            failures.append(f"{method.title}: {outcome.message or outcome.unsaved}")
+
+    alone, together = _expected_ways(choice, len(dataset) / len(split.train), workers, spare)
+    count = 1 if alone <= together else workers
+    with ThreadPoolExecutor(count) as pool:
         try:
-            members = list(pool.map(fit, range(len(choice.members))))
+            list(pool.map(work, [place == 0 for place in range(count)]))
         except BaseException:
             halted.set()
             raise
-    done = tuple(member for member in members if member is not None)
-    return replace(choice, members=done) if len(done) == len(members) else None
+    return replace(choice, members=tuple(members)), _why_not(members, failures)
 
 
-def _problem(dataset: Dataset, split: Split, group: str) -> Problem:
-    rows = refit_rows(group, split)
-    return Problem(
-        name=f"{dataset.name} all rows",
-        task=dataset.task,
-        rows=len(dataset),
-        fingerprint=dataset.fingerprint,
-        X_train=dataset.X.iloc[rows].reset_index(drop=True),
-        y_train=dataset.y.iloc[rows].reset_index(drop=True),
-        X_valid=dataset.X.iloc[split.valid].reset_index(drop=True),
-        y_valid=dataset.y.iloc[split.valid].reset_index(drop=True),
-    )
+@contextmanager
+def _ready_worker(choice: Choice, spare: Spare, problem: Problem, threads: int) -> Iterator[Worker]:
+    """Give the spare process, unless one of the race is alive and the spare has not rehearsed all members.
+
+    It is the one that the last fit was done in, so it has the libraries of a model that came at the last moment.
+    """
+    if spare.has_rehearsed(choice):
+        yield spare.worker
+        return
+    with worker_for(problem, POOL, threads) as worker:
+        yield worker if worker.is_alive else spare.worker
+
+
+def _why_not(members: Sequence[Member], failures: Sequence[str]) -> str:
+    left = sum(not member.is_refit for member in members)
+    if not left:
+        return ""
+    which = "" if left == len(members) else f" {left} of {len(members)} members"
+    return f"the refit{' of' + which if which else ''} failed ({failures[0]})" if failures else f"{NO_TIME}{which}"
+
+
+def _few_rows(problem: Problem) -> Problem:
+    """Return a problem of a few rows of each class, or of a few rows."""
+    target = problem.y_train
+    few = target.head(10 * FEW_ROWS)
+    if problem.task == "classification":
+        few = target.groupby(target, observed=True).head(FEW_ROWS)
+    X, y = problem.X_train.loc[few.index].reset_index(drop=True), few.reset_index(drop=True)
+    return replace(problem, X_train=X, y_train=y, X_valid=X, y_valid=y)

@@ -197,8 +197,8 @@ def _show(fitted: Fitted, folder: Path, seconds: float) -> None:
     for line in _unused(fitted):
         show_mark("note", "without", line)
     facts = fitted.facts
-    which = f"all {facts.rows:,} rows" if facts.trained_on == "all rows" else f"the {facts.rows:,} training rows"
-    show_mark("ok", "model", f"{folder}{'' if str(folder).endswith('/') else '/'}, {facts.title}, trained on {which}")
+    show_mark("ok", "model", f"{folder}{'' if str(folder).endswith('/') else '/'}, {facts.title}")
+    show_mark("warn" if facts.no_refit else "fact", "rows", facts.trained_on)
     show_mark("next", "report", str(folder / "report.html"))
     show_mark("next", "predict", f"hopular predict {_quoted(str(folder))} NEW.csv -o out.csv")
     show_mark("fact", "took", f"{seconds:.0f} s")
@@ -241,6 +241,8 @@ def _summary(fitted: Fitted, folder: Path, seconds: float) -> dict[str, Any]:
 
     return {
         **asdict(fitted.facts),
+        "title": fitted.facts.title,
+        "trained_on": fitted.facts.trained_on,
         "target": fitted.schema.target,
         "task": fitted.schema.task,
         "folder": str(folder),

@@ -67,7 +67,7 @@ class Unit:
     dataset: str
     split: str
     method: str
-    state: Literal["complete", "failed"]
+    state: Literal["complete", "failed", "untried"]  # untried: there was no time for a first fit
     reason: str = ""  # of a failure: its kind and message
     params: Mapping[str, Any] = field(default_factory=dict)  # the best setting
     chosen_by: str = ""  # the metric on the validation rows that chose the setting
@@ -79,6 +79,15 @@ class Unit:
     run_id: str = ""  # of the tracking store
     is_reused: bool = False  # nothing was trained for it in this benchmark: it was finished before
     maker: Maker | None = None  # None in older results, where it was not noted
+
+
+@dataclass(frozen=True)
+class Delivered:
+    """The model that `hopular fit` hands out. Its scores are those of `method`, before it was refitted."""
+
+    method: str
+    trained_on: str  # in words
+    members: tuple[tuple[str, float, int], ...]  # method, weight, rows trained on; one for a single model
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +102,7 @@ class Results:
     settings: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the benchmark
     provenance: Mapping[str, str] = field(default_factory=dict)  # what is the same for all units: hardware, seeds
     command: str = ""  # that reproduces it
+    delivered: Delivered | None = None  # of `hopular fit`; a benchmark hands out none
 
     def __post_init__(self) -> None:
         lacking = [name for name in SCORE_COLUMNS if name not in self.scores.columns]
@@ -128,6 +138,10 @@ class Results:
         rest = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "scores"}
         rest["datasets"] = [asdict(item) for item in self.datasets]
         rest["units"] = [asdict(item) for item in self.units]
+        if self.delivered is None:
+            del rest["delivered"]
+        else:
+            rest["delivered"] = asdict(self.delivered)
         text = json.dumps({"format": FORMAT, **rest}, indent=1, ensure_ascii=False, default=str)
         (folder / FACTS_FILE).write_text(text, encoding="utf-8")
 
@@ -140,6 +154,8 @@ class Results:
                 raise ValueError(f"it is of another version than {FORMAT}")
             values["datasets"] = tuple(_facts(item) for item in values["datasets"])
             values["units"] = tuple(_unit(item) for item in values["units"])
+            if "delivered" in values:
+                values["delivered"] = _delivered(values["delivered"])
             return Results(scores=read_scores((folder / SCORES_FILE).read_text(encoding="utf-8")), **values)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise ValueError(
@@ -161,6 +177,18 @@ def title(method: str, *settings: Mapping[str, Any]) -> str:
     names = sorted({known.architecture_of(params) for params in settings} - {""})
     which = f" ({' and '.join(names)} architecture{'s' if len(names) > 1 else ''})" if names else ""
     return f"{known.title}{which}"
+
+
+def model_title(members: Sequence[tuple[str, float]]) -> str:
+    """Return a model in words, from titles and weights of its members: 'ensemble of LightGBM 60 %, Hopular 40 %'."""
+    shares: dict[str, float] = {}
+    for name, weight in members:
+        shares[name] = shares.get(name, 0.0) + weight
+    if len(members) == 1:
+        return next(iter(shares))
+    if len(shares) == 1:
+        return f"ensemble of {len(members)} settings of {next(iter(shares))}"
+    return f"ensemble of {', '.join(f'{name} {100 * share:.0f} %' for name, share in shares.items())}"
 
 
 def read_scores(text: str) -> pd.DataFrame:
@@ -187,3 +215,8 @@ def _unit(values: Mapping[str, Any]) -> Unit:
     maker = Maker(**values["maker"]) if values.get("maker") else None
     curve = tuple((int(step), float(score)) for step, score in values["curve"])
     return Unit(**{**values, "curve": curve, "maker": maker})
+
+
+def _delivered(values: Mapping[str, Any]) -> Delivered:
+    members = tuple((str(name), float(weight), int(rows)) for name, weight, rows in values["members"])
+    return Delivered(**{**values, "members": members})

@@ -133,6 +133,11 @@ def failed_units(results: Results) -> list[Unit]:
     return found + [Unit(dataset, split, method, "failed", NO_SCORE) for dataset, method, split in sorted(lacking)]
 
 
+def untried_units(results: Results) -> list[Unit]:
+    """The units for which there was no time: they have not failed and have no rank."""
+    return [unit for unit in results.units if unit.state == "untried"]
+
+
 def failed_pairs(results: Results) -> set[tuple[str, str]]:
     """Dataset and method of all failed units."""
     return {(unit.dataset, unit.method) for unit in failed_units(results)}
@@ -203,8 +208,9 @@ def _metrics(results: Results, metric: str | None) -> dict[str, str]:
 
 
 def units_run(results: Results) -> set[tuple[str, str, str]]:
-    """Dataset, method and split of everything that was run."""
-    return {*_triples(results.scores), *((unit.dataset, unit.method, unit.split) for unit in results.units)}
+    """Dataset, method and split of everything that was run; what was not tried for want of time is not among them."""
+    tried = (unit for unit in results.units if unit.state != "untried")
+    return {*_triples(results.scores), *((unit.dataset, unit.method, unit.split) for unit in tried)}
 
 
 def _scored(chosen: pd.DataFrame) -> set[tuple[str, str, str]]:
@@ -218,5 +224,5 @@ def _triples(scores: pd.DataFrame) -> set[tuple[str, str, str]]:
 
 
 def _methods(results: Results) -> list[str]:
-    """All methods, by name."""
-    return sorted({*results.scores["method"].unique(), *(unit.method for unit in results.units)})
+    """All methods that were run, by name."""
+    return sorted({method for _, method, _ in units_run(results)})

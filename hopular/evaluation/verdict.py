@@ -8,9 +8,9 @@ from collections.abc import Iterable
 import pandas as pd
 
 from hopular.evaluation.compare import leaders, noise_of_difference, primary_summary
-from hopular.evaluation.metrics import PRIMARY, get_metric
+from hopular.evaluation.metrics import PRIMARY, Metric, get_metric
 from hopular.evaluation.ranks import rank_results, rank_table, summary
-from hopular.evaluation.results import DatasetFacts, Results, Unit
+from hopular.evaluation.results import DatasetFacts, Delivered, Results, Unit, model_title
 from hopular.evaluation.scores import (
     directions,
     failed_units,
@@ -31,8 +31,10 @@ def headline(results: Results) -> str:
 
     On a single dataset scores decide. On several the mean rank does, and Wilcoxon's test says whether leader and rival
     differ: with Holm's correction over all pairs, since both are chosen after their scores are known. The rival is
-    Hopular, or the best gradient boosting if Hopular leads, or else the second.
+    Hopular, or the best gradient boosting if Hopular leads, or else the second. Of a fit it is the model that counts.
     """
+    if results.delivered is not None:
+        return _join([_model(results, results.delivered), _failures(results)])
     matrix = leaderboard_matrix(results)
     scored = matrix.dropna(how="all").dropna(axis=1, how="all")
     if scored.empty:
@@ -51,7 +53,39 @@ def per_dataset(results: Results) -> dict[str, str]:
     }
 
 
+def _model(results: Results, delivered: Delivered) -> str:
+    """What is handed out, its score and its rows; and who is ahead on the test rows, which decided nothing."""
+    facts = results.datasets[0]
+    metric = get_metric(PRIMARY[facts.task])
+    table = primary_summary(results).reset_index().set_index("method")
+    name = metric.title.lower()
+    own, low, high = (float(table[column][delivered.method]) for column in ("mean", "low", "high"))
+    interval = f" (95 % interval {_value(low, metric)} to {_value(high, metric)})"
+    model = model_title([(results.title(method), weight) for method, weight, _ in delivered.members])
+    sentences = [
+        f"The model is {'an ' if len(delivered.members) > 1 else ''}{model}: {name} {_value(own, metric)} on the test "
+        f"rows{interval if low == low else ''}.",
+        f"{delivered.trained_on[0].upper()}{delivered.trained_on[1:]}.",
+    ]
+    ahead = [method for method in leaders(results)[facts.name] if method != delivered.method]
+    if ahead and table["mean"][ahead[0]] != own:
+        who = f"{_list(map(results.title, ahead))} {'has' if len(ahead) == 1 else 'have'}"
+        sentences.append(
+            f"The validation rows decided; on the test rows, which had no part in it, {who} {name} "
+            f"{_value(table['mean'][ahead[0]], metric)}."
+        )
+    return _join(sentences)
+
+
+def _value(mean: float, metric: Metric) -> str:
+    if 1e4 <= abs(mean) < 1e9:  # an error of large numbers, which nobody reads as 1.458e+04
+        return f"{mean:,.0f}"
+    return f"{mean:z.{3 if metric.higher_is_better else 4}g}"
+
+
 def _each(results: Results) -> dict[str, str]:
+    if results.delivered is not None:
+        return {results.datasets[0].name: _model(results, results.delivered)}
     best, table = leaders(results), primary_summary(results).reset_index()
     return {
         facts.name: _on_one(results, facts, best[facts.name], table[table["dataset"] == facts.name].set_index("method"))
@@ -68,10 +102,7 @@ def _on_one(results: Results, facts: DatasetFacts, best: tuple[str, ...], table:
     order, name = [str(method) for method in table.index], metric.title.lower()
 
     def value(method: str) -> str:
-        mean = float(table["mean"][method])
-        if 1e4 <= abs(mean) < 1e9:  # an error of large numbers, which nobody reads as 1.458e+04
-            return f"{mean:,.0f}"
-        return f"{mean:z.{3 if metric.higher_is_better else 4}g}"
+        return _value(float(table["mean"][method]), metric)
 
     if len(order) == 1:
         only = f"Only {results.title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"

@@ -15,13 +15,13 @@ from markupsafe import Markup
 
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
-from hopular.evaluation.results import Maker, Results, Unit
+from hopular.evaluation.results import Delivered, Maker, Results, Unit, model_title
 from hopular.evaluation.results import title as title_of
-from hopular.evaluation.scores import failed_units
+from hopular.evaluation.scores import failed_units, untried_units
 from hopular.evaluation.verdict import headline
 from hopular.report import words
 from hopular.report.datasets import dataset_sections
-from hopular.report.leaderboard import OURS, leaderboard, shown_columns, to_csv, to_latex, to_markdown
+from hopular.report.leaderboard import OURS, group_of, leaderboard, shown_columns, to_csv, to_latex, to_markdown
 from hopular.report.published import paper_views
 from hopular.report.statistics import cost_plots, leader_chances, pair_table, rank_marks, significance
 
@@ -29,6 +29,17 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class ModelView:
+    """The model that a fit hands out, as the page shows it."""
+
+    method: str
+    title: str
+    sentence: str  # which rows it was trained on
+    members: tuple[tuple[str, str, float, int], ...]  # title, group, weight, rows
+    metrics: tuple[tuple[str, float], ...]  # on the test rows, of models of the training rows alone
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,7 @@ def render(
     rows = [{**row, "mark": mark} for row, mark in zip(board.to_dict("records"), rank_marks(board), strict=True)]
     return _template().render(
         headline=_in_two(headline(results)),
+        model=_model(results),
         meta=_meta(results, board),
         tiles=_tiles(results, board),
         judged_by=" or ".join(
@@ -124,9 +136,26 @@ def _meta(results: Results, board: pd.DataFrame) -> list[str]:
     return [*(words.plural(count, noun) for count, noun in counts), _moment(results.created)]
 
 
+def _model(results: Results) -> ModelView | None:
+    delivered = results.delivered
+    if delivered is None:
+        return None
+    scores = results.scores[results.scores["method"] == delivered.method].set_index("metric")["value"]
+    title = model_title([(results.title(name), weight) for name, weight, _ in delivered.members])
+    return ModelView(
+        delivered.method,
+        title[0].upper() + title[1:],
+        delivered.trained_on[0].upper() + delivered.trained_on[1:],
+        tuple((results.title(name), group_of(name), weight, rows) for name, weight, rows in delivered.members),
+        tuple((METRICS[str(name)].title, float(value)) for name, value in scores.items()),
+    )
+
+
 def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
-    tiles = []
     placed = board[board["place"].notna()]
+    if results.delivered is not None:
+        return [*_model_tiles(results, results.delivered), *_run_tiles(results)]
+    tiles = []
     best = placed[placed["place"] == 1]
     if len(best):
         leader = best["title"].iloc[0] if len(best) == 1 else f"{len(best)} methods tie"
@@ -136,9 +165,33 @@ def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
         tiles.append(Tile(mine["title"], place, f"mean rank {words.number(mine['mean_rank'])}"))
     doubtful = sum(facts.is_doubtful for facts in results.datasets)
     note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
-    tiles.append(Tile("Datasets", words.whole(len(results.datasets)), note))
-    failed = len(failed_units(results))
-    tiles.append(Tile("Searches", words.whole(len(results.units)), f"{failed} failed" if failed else "none failed"))
+    return [*tiles, Tile("Datasets", words.whole(len(results.datasets)), note), *_run_tiles(results)]
+
+
+def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
+    """The model, its score and its rows."""
+    task, total = results.datasets[0].task, results.datasets[0].rows
+    metric, rows = METRICS[PRIMARY[task]], [rows for _, _, rows in delivered.members]
+    scores = results.scores[(results.scores["method"] == delivered.method) & (results.scores["metric"] == metric.name)]
+    used = words.whole(min(rows)) if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
+    shares = words.plural(len(delivered.members), "member")
+    return [
+        Tile(
+            "The model",
+            results.title(delivered.method),
+            shares if len(delivered.members) > 1 else "chosen by validation",
+        ),
+        Tile(metric.title, words.score(float(scores["value"].iloc[0])), "on the test rows"),
+        Tile("Rows trained on", used, f"of {total:,}"),
+    ]
+
+
+def _run_tiles(results: Results) -> list[Tile]:
+    """How much was run and for how long."""
+    failed, untried = len(failed_units(results)), len(untried_units(results))
+    note = f"{failed} failed" if failed else "none failed"
+    searches = words.whole(len(results.units) - untried)
+    tiles = [Tile("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
     spent = sum(unit.search_seconds for unit in results.units)
     if spent:
         tiles.append(Tile("Time of searches", words.seconds(spent), "summed over all processes"))
@@ -164,10 +217,15 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
             f"Without a place, because they were not run on every dataset: {', '.join(partial['title'])}. "
             "Their ranks are means over those alone."
         )
+    untried = untried_units(results)
+    if untried:
+        names = ", ".join(results.title(unit.method) for unit in untried)
+        notices.append(f"Not tried, because there was no time for a first fit: {names}.")
     failed = failed_units(results)
     if failed:
         names = ", ".join(dict.fromkeys(results.title(unit.method) for unit in failed))
-        notices.append(f"{len(failed)} of {words.plural(len(results.units), 'search')} failed ({names}); see Failures.")
+        searches = words.plural(len(results.units) - len(untried), "search")
+        notices.append(f"{len(failed)} of {searches} failed ({names}); see Failures.")
     return notices
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 UNKNOWN = "–"
@@ -78,6 +78,14 @@ def setting(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ", ".join(setting(one) for one in value)
     return str(value)
+
+
+def of_rows(rows: Sequence[int], total: int) -> str:
+    """Return on how many of a table's rows the members of a model were trained: 'all 150 rows', '120 of 150 rows'."""
+    least, most = min(rows), max(rows)
+    if least == total:
+        return f"all {total:,} rows"
+    return f"{least:,} of {total:,} rows" if least == most else f"{least:,} to {most:,} of {total:,} rows"
 
 
 def plural(count: int, noun: str) -> str:

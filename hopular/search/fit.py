@@ -21,6 +21,7 @@ from hopular.search.problem import Problem
 from hopular.search.record import Kind, State, rank_of
 
 SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
+SHORTEST = 0.1  # seconds for a fit whose imports have taken all the time there was
 NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # as libraries put it
 
 
@@ -183,7 +184,7 @@ def _seconds_for(job: Job) -> float | None:
     """How long a fit may take that can end by itself: as long as a trial may, and not beyond the end of the search."""
     limits = [] if job.run.max_seconds is None else [job.run.max_seconds]
     if job.deadline is not None:
-        limits.append(SOFT * max(0.0, job.deadline - time.time()))
+        limits.append(max(SHORTEST, SOFT * (job.deadline - time.time())))
     return min(limits, default=None)
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from hopular.data.splits import Split
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
-NEED_VALIDATION = ("deep", "modern")  # groups of networks, which cannot tell by themselves when to stop
+NEED_VALIDATION = ("deep", "plain", "modern")  # groups of networks, which cannot tell by themselves when to stop
 MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
 
 

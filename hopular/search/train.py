@@ -130,14 +130,15 @@ def refit(
     if not members:
         outcome = fit(method, record, folder)
         return Refitted((outcome.rows,), outcome.classes)
-    saved, outcomes, each = [], [], budget.seconds_per_trial
-    limits = {"max_seconds": each and SOFT * each}
+    saved, outcomes = [], []
+    limit = budget.seconds_per_trial and SOFT * budget.seconds_per_trial
     with tempfile.TemporaryDirectory() as scratch:
         for place, weight, rounds in members:
             name, params, seed = record.params["members"][place]
             target = Path(scratch, str(place))
             own_seed = record.seed if seed is None else seed
-            outcomes.append(fit(name, replace(record, params=params, seed=own_seed, rounds=rounds, **limits), target))
+            setting = replace(record, params=params, seed=own_seed, rounds=rounds, max_seconds=limit)
+            outcomes.append(fit(name, setting, target))
             saved.append((name, weight, target))
         classes = outcomes[0].classes
         write_ensemble(folder, saved, dataset.X.shape[1], classes if dataset.task == "classification" else None)

@@ -141,10 +141,19 @@ class Worker:
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
         return _failed("crash", f"its process ended {how}", elapsed, peak)
 
-    def _ready(self, beat: Callable[[], None]) -> tuple[subprocess.Popen[bytes], Connection]:
-        if self._connection is None or self._process is None or self._process.poll() is not None:
+    @property
+    def is_alive(self) -> bool:
+        """Whether its process is there."""
+        return self._connection is not None and self._process is not None and self._process.poll() is None
+
+    def start(self, beat: Callable[[], None]) -> None:
+        """Start the process unless it is there already; `beat` is called meanwhile, and may raise."""
+        if not self.is_alive:
             self.close()
             self._start(beat)
+
+    def _ready(self, beat: Callable[[], None]) -> tuple[subprocess.Popen[bytes], Connection]:
+        self.start(beat)
         assert self._process is not None
         assert self._connection is not None
         if not self._has_problem:

@@ -11,11 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.automl import fit_table, load_fitted
+from hopular.automl import fit, fit_table, load_fitted, race
 from hopular.automl.fit import hold_out
 from hopular.automl.news import News
+from hopular.cli.fit import _show
 from hopular.data import Protocol
+from hopular.evaluation.verdict import headline
 from hopular.methods import MethodError
+from hopular.report.page import render
 from tests.automl.conftest import QUICK, Watched, flowers, prices
 from tests.toys import toy_methods
 
@@ -28,7 +31,7 @@ def test_classes_are_told_apart_and_the_model_is_written_whole(watched: Watched,
     assert board["loss"].is_monotonic_increasing
     assert board["is_chosen"].tolist().index(True) == 0
     assert board["test"]["majority"] < 0.5 < 0.6 < board["test"].iloc[0]
-    assert fitted.facts.trained_on == "all rows"
+    assert (set(fitted.facts.rows), fitted.facts.trained_on) == ({90}, "trained on all 90 rows")
     assert {item.stage for item in watched.news} == {"plan", "audit", "start", "done", "refit", "write"}
 
     folder = fitted.save(tmp_path / "model")
@@ -72,12 +75,49 @@ def test_a_fit_that_never_ends_is_ended_with_the_race(monkeypatch: pytest.Monkey
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "3600")
     with toy_methods():
         start = time.monotonic()
-        fitted = fit_table(prices(), 30, methods=["mean", "constant"])
+        fitted = fit_table(prices(), 15, methods=["mean", "constant"])
         seconds = time.monotonic() - start
-    assert seconds < 33
+    assert seconds < 18
     board = fitted.leaderboard.set_index("method")
     assert board["is_chosen"]["mean"]
     assert board["validation"].isna()["constant"]
+    assert board["reason"]["constant"] == "not tried: there was no time for a first fit"
+    page = render(fitted.results)
+    assert "Not tried, because there was no time for a first fit: constant." in page
+    assert "failed" not in headline(fitted.results)
+    assert "1 failed" not in page
+
+
+@pytest.mark.slow
+def test_a_refit_does_not_wait_for_a_process_to_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only process of the race hangs in a fit when the race ends, and another one takes long to start."""
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow" / "sitecustomize.py").write_text("import time\ntime.sleep(2.5)\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
+    monkeypatch.setenv("HOPULAR_TEST_ACTS", "hang hang")
+    monkeypatch.setattr(race, "cores", lambda: 1)
+    with toy_methods():
+        fitted = fit_table(prices(), 20, methods=["mean", "actor"])
+    assert fitted.facts.method == "mean"
+    assert (fitted.facts.rows, fitted.facts.no_refit) == ((80,), "")
+    assert fitted.predict(prices().X)[0] == pytest.approx(prices().y.mean())
+
+
+@pytest.mark.slow
+def test_without_time_for_a_refit_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(fit, "REFIT_SHARE", 0.0)  # every refit takes longer than that
+    fitted = fit_table(flowers(), 20, methods=["mlp"])
+    train = len(hold_out(flowers()).train)
+    said = f"trained on the {train} training rows of 90: no time was left to refit"
+    assert (fitted.facts.rows, fitted.facts.trained_on) == ((train,), said)
+    assert len(fitted.model.train_index_) == train
+    _show(fitted, tmp_path / "model", 8)
+    assert said in capsys.readouterr().out
+    folder = fitted.save(tmp_path / "model")
+    assert said[1:] in (folder / "report.html").read_text()
+    assert load_fitted(folder).facts == fitted.facts
 
 
 def test_an_interrupted_fit_goes_on_with_what_was_tried(runs: Path) -> None:
