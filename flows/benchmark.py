@@ -1,4 +1,4 @@
-"""The benchmark as a flow: fetch, audit, split, search, train, evaluate, rank, report."""
+"""The benchmark as a flow: fetch, audit, split, search, train, evaluate, rank, refit, report."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from flows.publish import closing_words, rank, report
 from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
 from flows.scratch import own_scratch
-from flows.tasks import audit, evaluate, fetch, lineage_of, search, seconds_for, split, train
+from flows.tasks import audit, evaluate, fetch, lineage_of, refit, search, seconds_for, split, train
+from flows.tracking.champion import Decision
 from flows.tracking.lineage import make_maker
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
@@ -109,10 +110,36 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
     models = {found.name: candidates(found, courses) for found in facts}
     done = [course.futures[-1] for course in courses if not course.error]
     ranked = _submit(runner, rank, done, results=results, candidates=models)
-    ranked.result()  # if it failed, its own error says why; that of a report without ranks would not
-    last = {"results": results, "ranked": ranked, "failed": failed, "changes": None}
-    outcome: dict[str, Any] = _submit(runner, report, **last).result()
+    decisions = ranked.result()["decisions"]  # if it failed, its own error says why; that of a report would not
+    refits = {
+        name: _refit(runner, ranked, decision, courses) for name, decision in decisions.items() if decision.chosen
+    }
+    champions = {name: _champion(decision, refits.get(name)) for name, decision in decisions.items()}
+    last = {"results": results, "ranked": ranked, "failed": failed, "changes": None, "champions": champions}
+    refitted = [future for future in refits.values() if future.state.is_completed()]  # one that failed holds up nothing
+    outcome: dict[str, Any] = _submit(runner, report, refitted, **last).result()
     return outcome
+
+
+def _refit(runner: Any, ranked: Any, decision: Decision, courses: list[Course]) -> Any:
+    """Train the winner of a dataset on all rows it can use: the setting of its first split."""
+    [course] = [one for one in courses if one.results and one.results[0]["run_id"] == decision.chosen[0].run_id]
+    found, trained, _ = course.results
+    limit = seconds_for(course.unit, refit.name, max(1, len(trained["members"])))
+    values = {"unit": course.unit, "found": found, "trained": trained, "decision": decision}
+    return _submit(runner, refit.with_options(timeout_seconds=limit), [ranked, course.futures[-1]], **values)
+
+
+def _champion(decision: Decision, refitted: Any | None) -> str:
+    """What became of a dataset's champion; without a model of all rows it stays what it was."""
+    if refitted is None:
+        return decision.stays()
+    refitted.wait()
+    if refitted.state.is_completed():
+        return str(refitted.result())
+    said = decision.stays(f"{decision.chosen[0].method} did better, but its refit failed: {reason_of(refitted.state)}")
+    get_run_logger().error("%s", said)
+    return said
 
 
 def _tell_changes(client: MlflowClient, courses: list[Course]) -> None:

@@ -52,20 +52,19 @@ def dataset_facts(found: dict[str, Any], audited: Any) -> DatasetFacts:
 
 
 def candidates(facts: DatasetFacts, courses: Sequence[Course]) -> list[Candidate]:
-    """The logged models of a dataset that have a validation score, among which its champion is chosen."""
+    """The units of a dataset whose models can be kept, among which its champion is chosen."""
     return [
         Candidate(
-            model_id=course.results[1]["model_id"],
             run_id=course.results[0]["run_id"],
             method=course.unit.method,
             split=course.unit.split,
             split_fingerprint=course.unit.split_fingerprint,
             dataset_fingerprint=course.unit.dataset_fingerprint,
-            valid_score=course.results[1]["replicates"][0]["valid_score"],
+            loss=course.results[1]["valid_loss"],
+            tried=sum(course.results[0]["trials"].values()),
         )
         for course in courses
         if course.unit.dataset == facts.name and not course.error and course.results[1]["model_id"]
-        if course.results[1]["replicates"][0]["valid_score"] is not None
     ]
 
 

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-Stage = Literal["planned", "changed", "waiting", "search", "trial", "train", "evaluate", "done", "reused", "failed"]
+Stage = Literal[
+    "planned", "changed", "waiting", "search", "trial", "train", "evaluate", "refit", "done", "reused", "failed"
+]
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from prefect.runtime import flow_run
 
 import hopular.report
 from flows.retries import RETRY
-from flows.tracking.champion import Candidate, promote
+from flows.tracking.champion import Candidate, decide
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
 from flows.tracking.summary import save_summary
@@ -41,15 +41,19 @@ def report_folder(benchmark: str) -> Path:
 
 @task(name="rank", **LAST)
 def rank(results: Results, candidates: Mapping[str, list[Candidate]]) -> dict[str, Any]:
-    """Rank the methods, and make the winner by validation of each dataset its champion."""
+    """Rank the methods, and decide for each dataset whether its winner by validation is to be its champion."""
     client = open_store()
-    champions = {dataset: promote(client, dataset, models) for dataset, models in candidates.items()}
-    return {"table": leaderboard(results), "headline": headline(results), "champions": champions}
+    decisions = {dataset: decide(client, dataset, units) for dataset, units in candidates.items()}
+    return {"table": leaderboard(results), "headline": headline(results), "decisions": decisions}
 
 
 @task(name="report", **LAST)
 def report(
-    results: Results, ranked: Mapping[str, Any], failed: Mapping[str, str], changes: Comparison | None
+    results: Results,
+    ranked: Mapping[str, Any],
+    failed: Mapping[str, str],
+    changes: Comparison | None,
+    champions: Mapping[str, str],
 ) -> dict[str, Any]:
     """Write the report and the leaderboard in every form; put them into the tracking store and the run's artifacts."""
     folder, table = report_folder(results.id), ranked["table"]
@@ -70,7 +74,7 @@ def report(
         "headline": ranked["headline"],
         "report": str(page),
         "run_id": run_id,
-        "champions": ranked["champions"],
+        "champions": dict(champions),
         "units": len(results.units),
         "reused": sum(unit.is_reused for unit in results.units),
         "failed": {

@@ -29,6 +29,7 @@ from flows.gpu import slot
 from flows.progress import Event, tell
 from flows.retries import FETCH_RETRY, RETRY
 from flows.stopping import should_stop
+from flows.tracking.champion import ROWS, TRAINED_ON, Decision, log_validation, promote
 from flows.tracking.lineage import Lineage, in_line, make_maker
 from flows.tracking.models import log_model, note_no_model
 from flows.tracking.neighbours import log_neighbours
@@ -41,13 +42,14 @@ from hopular.data import load, make_splits
 from hopular.data.audit import audit as audit_dataset
 from hopular.data.dataset import Task
 from hopular.data.registry import entries
-from hopular.evaluation.metrics import PRIMARY, bootstrap
+from hopular.evaluation.metrics import PRIMARY, bootstrap, row_losses
 from hopular.evaluation.metrics import evaluate as evaluate_predictions
 from hopular.evaluation.results import Maker
 from hopular.methods import get_method
 from hopular.methods.fingerprint import take_fingerprint
 from hopular.methods.saved import load_model
 from hopular.redaction import without_secrets
+from hopular.report import words
 from hopular.search.criterion import metric_of
 from hopular.search.engine import SearchResult, read_result
 from hopular.search.engine import search as run_search
@@ -55,6 +57,7 @@ from hopular.search.job import Outcome
 from hopular.search.record import Record
 from hopular.search.refit import choose_members, replicate_seeds
 from hopular.search.train import PATIENCE, StoppedError
+from hopular.search.train import refit as refit_record
 from hopular.search.train import train as train_record
 
 # Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
@@ -225,7 +228,7 @@ def train(unit: Assignment, found: Json) -> Json:
     dataset, rows = rows_of(unit)
     X_test = dataset.X.iloc[rows.test].reset_index(drop=True)
     seeds = replicate_seeds(record, unit.budget.replicates)
-    replicates, model_id = [], ""
+    replicates, kept = [], dict[str, Any]()
     with _finishing(unit, run_id), tempfile.TemporaryDirectory() as scratch:
         for place, seed in enumerate(seeds):
             tell(_event(unit, "train", trial=place, trials=len(seeds)))
@@ -236,8 +239,10 @@ def train(unit: Assignment, found: Json) -> Json:
             patiently(partial(client.log_artifact, run_id, str(file), "predictions"))
             replicates.append(_replicate(seed, f"predictions/{file.name}", outcome))
             if folder is not None:
-                model_id = patiently(partial(_keep_model, unit, run_id, folder, outcome, X_test))
-    return {"replicates": replicates, "model_id": model_id}
+                kept["valid_loss"] = patiently(partial(_keep_losses, unit, run_id, outcome))
+                kept["model_id"] = patiently(partial(_keep_model, unit, run_id, folder, outcome, X_test))
+                kept["members"] = outcome.members
+    return {"replicates": replicates, **kept}
 
 
 def _train(unit: Assignment, record: Record, X_test: pd.DataFrame, seed: int, folder: Path | None) -> Outcome:
@@ -271,6 +276,15 @@ def _replicate(seed: int, file: str, outcome: Outcome) -> Json:
         "predict_seconds": outcome.predict_seconds,
         "memory": outcome.peak_memory,
     }
+
+
+def _keep_losses(unit: Assignment, run_id: str, outcome: Outcome) -> float:
+    """Keep the loss on each validation row, which champions are compared by, and return the mean."""
+    dataset, rows = rows_of(unit)
+    truth = dataset.y.iloc[rows.valid].to_numpy()
+    losses = row_losses(dataset.task, truth, outcome.predictions, outcome.classes or None)
+    log_validation(open_store(), run_id, rows.valid.tolist(), losses.tolist())
+    return float(losses.mean())
 
 
 def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X_test: pd.DataFrame) -> str:
@@ -322,6 +336,34 @@ def _scores(unit: Assignment, task: Task, truth: Any, predictions: Any, replicat
         {**names, "metric": metric, "value": value, **bounds.get(metric, nothing), **costs}
         for metric, value in evaluate_predictions(task, truth, predictions, classes).items()
     ]
+
+
+@task(name="refit", task_run_name="refit {unit.title}", cache_policy=NO_CACHE, **RETRY)
+def refit(unit: Assignment, found: Json, trained: Json, decision: Decision) -> str:
+    """Train the winner on all rows it can use and make that model the champion; returns a sentence on it."""
+    check_code(unit)
+    client, (dataset, rows) = open_store(), rows_of(unit)
+    tell(_event(unit, "refit"))
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "model")
+        with slot(unit.device):
+            done = refit_record(
+                dataset,
+                rows,
+                unit.method,
+                Record.from_json(found["best"]),
+                unit.budget,
+                folder,
+                members=[(int(place), float(weight), rounds) for place, weight, rounds in trained["members"]],
+                threads=unit.threads,
+                device=unit.device,
+                should_stop=should_stop,
+            )
+        count = "-".join(dict.fromkeys([str(min(done.rows)), str(max(done.rows))]))
+        said = {ROWS: count, TRAINED_ON: f"trained on {words.of_rows(done.rows, len(dataset))}"}
+        log = partial(log_model, client, found["run_id"], folder, unit.method, dataset.task, done.classes)
+        model_id = patiently(partial(log, dataset.X.head(5), {}, said))
+    return patiently(partial(promote, client, decision, model_id, said[ROWS], said[TRAINED_ON]))
 
 
 def check_code(unit: Assignment) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hopular.data.dataset import Task
 
 SCRIPT = Path(__file__).parents[1] / "pyfunc_model.py"
-MODEL, NO_MODEL, MAKER = "hopular.model", "hopular.no_model", "hopular.maker"
+MODEL, REFIT, NO_MODEL, MAKER = "hopular.model", "hopular.refit_model", "hopular.no_model", "hopular.maker"
 EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
 LIBRARIES = {  # that a method's saved model needs beside them
@@ -48,21 +48,26 @@ def log_model(
     classes: list[str],
     input_example: pd.DataFrame,
     metrics: Mapping[str, float],
+    refit: Mapping[str, str] | None = None,
 ) -> str:
     """Keep the estimator that `hopular.methods.saved.save_model` wrote to `folder`; returns the id of the model.
 
     `models:/<id>` loads it. The run's tag `hopular.model` has the id too; earlier models of the unit go, unless they
-    are registered or another process that works on the same unit has made them.
+    are registered or another process that works on the same unit has made them. `refit` are tags of a model that was
+    trained on other rows than the unit's: it is kept beside the unit's own.
     """
     from mlflow.entities import LoggedModelOutput, LoggedModelStatus
 
     run = client.get_run(run_id)
-    earlier = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run_id}'")
+    tag, ending = (MODEL, "") if refit is None else (REFIT, " all rows")
+    found = client.search_logged_models([run.info.experiment_id], f"source_run_id = '{run_id}'")
+    earlier = [model for model in found if (REFIT in model.tags) == (refit is not None)]
+    tags = {name: value for name, value in run.data.tags.items() if name.startswith("hopular.") and name != REFIT}
     model = client.create_logged_model(
         run.info.experiment_id,
-        name=re.sub(r"[^A-Za-z0-9_-]+", "-", run.info.run_name),
+        name=re.sub(r"[^A-Za-z0-9_-]+", "-", f"{run.info.run_name}{ending}"),
         source_run_id=run_id,
-        tags={name: value for name, value in run.data.tags.items() if name.startswith("hopular.")} | {MAKER: _maker()},
+        tags=tags | {MAKER: _maker()} | ({} if refit is None else {REFIT: "yes", **refit}),
         params={**run.data.params, "task": task},
         model_type=method,
     )
@@ -76,7 +81,7 @@ def log_model(
         raise
     client.log_outputs(run_id, [LoggedModelOutput(model.model_id, step=0)])
     _log_metrics(client, run, model.model_id, metrics)
-    client.set_tag(run_id, MODEL, model.model_id)
+    client.set_tag(run_id, tag, model.model_id)
     registered = {found.source for found in client.search_model_versions(f"run_id = '{run_id}'")}
     for old in earlier:
         if old.artifact_location not in registered and not _is_in_use(old.tags.get(MAKER, "")):

@@ -166,7 +166,10 @@ def _wait(race: Race, threads: list[threading.Thread], table: _Table, spare: Spa
             began = time.monotonic()
             with race.lock:
                 choices = rank_choices(race.candidates, table.problem)
-            needed = _needed(choices[0], table, race, spare) if choices else 0.0
+            needed = 0.0
+            if choices:
+                spare.wanted = {member.candidate.name for member in choices[0].members}
+                needed = _needed(choices[0], table, race, spare)
             race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
             pause = max(LOOK, 10 * (time.monotonic() - began))
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from hopular.automl.candidate import Candidate
 from hopular.automl.choice import Choice, Member
@@ -19,6 +20,7 @@ from hopular.data.splits import Split
 from hopular.methods import Run
 from hopular.search.job import Job
 from hopular.search.problem import Problem
+from hopular.search.record import rank_of
 from hopular.search.refit import refit_problem, refit_record
 from hopular.search.warm import worker_for
 from hopular.search.worker import InfrastructureError, Worker
@@ -35,63 +37,67 @@ class Spare:
     """A process that takes no part in the race, so that a refit never has to wait for one to start.
 
     Fits that run when the race is over are ended with their processes. This one rehearses meanwhile: it fits and saves
-    every method that has a model, on a few rows, so that all imports are done.
+    the methods that would be refitted now, on a few rows, so that their imports are done.
     """
 
     def __init__(
         self, candidates: Sequence[Candidate], problem: Problem, folder: Path, threads: int, end: float
     ) -> None:
         self.worker = Worker(_few_rows(problem), threads)
-        self.start_seconds = 0.0  # the longest that starting the process or importing a library took
+        self.start_seconds = 0.0  # the longest that a rehearsal took, which is the time of imports
+        self.wanted: set[str] = set()  # methods that would be refitted now; the best one until the first choice
         self._candidates, self._folder, self._threads, self._end = candidates, folder, threads, end
         self._rehearsed: set[str] = set()
-        self._halted = threading.Event()
-        self._thread = threading.Thread(target=self._rehearse, daemon=True)
+        self._halted, self._closed = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._rehearse_all, daemon=True)
 
     def __enter__(self) -> Spare:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.settle()
+        self._closed.set()
+        self.free(wait=True)
         self.worker.close()
 
-    def settle(self) -> None:
-        """Finish the rehearsal that goes on and begin no other: the process is free after that."""
+    def free(self, *, wait: bool) -> bool:
+        """Begin no other rehearsal. Returns whether the process is free; if `wait`, it is, unless time is up."""
         self._halted.set()
-        self._thread.join()
+        self._thread.join(None if wait else LOOK)
+        return not self._thread.is_alive()
 
     def has_rehearsed(self, choice: Choice) -> bool:
         """Whether the imports of all members are done in the process."""
         return self.worker.is_alive and {member.candidate.name for member in choice.members} <= self._rehearsed
 
-    def _rehearse(self) -> None:
-        with suppress(Stopped, InfrastructureError):  # the first rehearsal tries again
-            self.worker.start(self._beat)
+    def _rehearse_all(self) -> None:
+        with suppress(Stopped, InfrastructureError):  # the next rehearsal starts the process again
+            self._rehearse(self._candidates[0].name, {}, 0)  # the cheapest, for what all methods import
         while not self._halted.wait(LOOK):
-            found = ((one, one.best) for one in self._candidates if one.name not in self._rehearsed)
-            for candidate, best in [(one, best) for one, best in found if best is not None]:
-                if self._halted.is_set():
-                    return
-                began = time.monotonic()
-                run = Run(best.seed, self._threads, max_seconds=REHEARSAL[0])
-                job = Job(candidate.name, best.params, run, folder=self._folder / candidate.name)
-                try:
-                    self.worker.run(
-                        job, report=lambda _percent, _score: False, beat=self._beat, max_seconds=REHEARSAL[1]
-                    )
-                except Stopped:
-                    return
-                except InfrastructureError:  # its process is gone: all imports have to be done again
-                    self._rehearsed.clear()
-                    break
-                if not self.worker.is_alive:  # the rehearsal has cost it
-                    self._rehearsed.clear()
-                self._rehearsed.add(candidate.name)
-                self.start_seconds = max(self.start_seconds, time.monotonic() - began)
+            tried = [(one, best) for one in self._candidates if (best := one.best) is not None]
+            first = sorted(tried, key=lambda pair: rank_of(pair[1].score, pair[1].metrics, 0))[:1]
+            wanted = self.wanted or {one.name for one, _ in first}
+            for candidate, best in tried:
+                if candidate.name in wanted - self._rehearsed and not self._halted.is_set():
+                    try:
+                        self._rehearse(candidate.name, best.params, best.seed)
+                    except Stopped:
+                        return
+                    except InfrastructureError:  # the process is gone, and with it what was imported
+                        self._rehearsed.clear()
+
+    def _rehearse(self, method: str, params: dict[str, Any], seed: int) -> None:
+        began = time.monotonic()
+        run = Run(seed, self._threads, max_seconds=REHEARSAL[0])
+        job = Job(method, params, run, folder=self._folder / method)
+        self.worker.run(job, report=lambda _percent, _score: False, beat=self._beat, max_seconds=REHEARSAL[1])
+        if not self.worker.is_alive:  # the rehearsal has cost it
+            self._rehearsed.clear()
+        self._rehearsed.add(method)
+        self.start_seconds = max(self.start_seconds, time.monotonic() - began)
 
     def _beat(self) -> None:
-        if time.monotonic() >= self._end:
+        if time.monotonic() >= self._end or self._closed.is_set():
             raise Stopped
 
 
@@ -122,7 +128,6 @@ def refit(
 
     A member that fails or is not done by `end` stays what it was; the sentence says why, and is empty if all are done.
     """
-    spare.settle()
     halted = threading.Event()
     places = deque(range(len(choice.members)))
     members, failures = list(choice.members), list[str]()
@@ -176,15 +181,19 @@ def refit(
 
 @contextmanager
 def _ready_worker(choice: Choice, spare: Spare, problem: Problem, threads: int) -> Iterator[Worker]:
-    """Give the spare process, unless one of the race is alive and the spare has not rehearsed all members.
+    """Give the spare process; one of the race if that is alive and the spare one is busy or lacks imports.
 
     It is the one that the last fit was done in, so it has the libraries of a model that came at the last moment.
     """
-    if spare.has_rehearsed(choice):
+    if spare.free(wait=False) and spare.has_rehearsed(choice):
         yield spare.worker
         return
     with worker_for(problem, POOL, threads) as worker:
-        yield worker if worker.is_alive else spare.worker
+        if worker.is_alive:
+            yield worker
+        else:
+            spare.free(wait=True)
+            yield spare.worker
 
 
 def _why_not(members: Sequence[Member], failures: Sequence[str]) -> str:

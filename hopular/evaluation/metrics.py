@@ -74,6 +74,12 @@ def evaluate(
     return {name: float(_function(name, task)(rows, once)[0]) for name in names}
 
 
+def row_losses(task: Task, truth: Any, predictions: Any, classes: Any = None) -> Array:
+    """The loss on each row, whose mean is the log loss or the mean squared error; arguments are those of `evaluate`."""
+    rows = _read(task, truth, predictions, classes)
+    return _squared_errors(rows) if task == "regression" else _log_losses(rows)
+
+
 def bootstrap(
     task: Task,
     truth: Any,
@@ -222,7 +228,11 @@ def _roc_auc(rows: Classes, counts: Array) -> Array:
 
 
 def _log_loss(rows: Classes, counts: Array) -> Array:
-    return _mean(np.abs(np.log(np.clip(rows.of_truth, LEAST, 1.0))), counts)  # a minus would make -0.0 of 0
+    return _mean(_log_losses(rows), counts)
+
+
+def _log_losses(rows: Classes) -> Array:
+    return np.asarray(np.abs(np.log(np.clip(rows.of_truth, LEAST, 1.0))))  # a minus would make -0.0 of 0
 
 
 def _brier(rows: Classes, counts: Array) -> Array:
@@ -240,8 +250,12 @@ def _ece(rows: Classes, counts: Array) -> Array:
 
 
 def _mse(rows: Numbers, counts: Array) -> Array:
+    return _mean(_squared_errors(rows), counts)
+
+
+def _squared_errors(rows: Numbers) -> Array:
     with np.errstate(over="ignore"):
-        return _mean((rows.predicted - rows.truth) ** 2, counts)
+        return np.asarray((rows.predicted - rows.truth) ** 2)
 
 
 def _rmse(rows: Numbers, counts: Array) -> Array:

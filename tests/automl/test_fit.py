@@ -97,7 +97,7 @@ def test_a_refit_does_not_wait_for_a_process_to_start(tmp_path: Path, monkeypatc
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "hang hang")
     monkeypatch.setattr(race, "cores", lambda: 1)
     with toy_methods():
-        fitted = fit_table(prices(), 20, methods=["mean", "actor"])
+        fitted = fit_table(prices(), 25, methods=["mean", "actor"])
     assert fitted.facts.method == "mean"
     assert (fitted.facts.rows, fitted.facts.no_refit) == ((80,), "")
     assert fitted.predict(prices().X)[0] == pytest.approx(prices().y.mean())

@@ -20,7 +20,7 @@ import mlflow
 import pandas as pd
 import pytest
 
-from flows.tracking.champion import Candidate, champion, promote
+from flows.tracking.champion import Candidate, champion, decide, promote
 from flows.tracking.lineage import Lineage
 from flows.tracking.models import log_model
 from flows.tracking.store import open_store
@@ -161,7 +161,8 @@ def make_champion(client: Any, lineage: Lineage, flowers: Dataset, folder: Path)
     save_model(estimator, folder / "saved")
     arguments: Any = ("xgboost", "classification", flowers.classes, flowers.X, {})
     model_id = log_model(client, unit, folder / "saved", *arguments)
-    promote(client, "flowers", [Candidate(model_id, unit, "xgboost", "s", "b" * 64, "a" * 64, 0.9)])
+    decision = decide(client, "flowers", [Candidate(unit, "xgboost", "s", "b" * 64, "a" * 64, 0.9, 1)])
+    promote(client, decision, model_id, "60", "trained on all 60 rows")
     return estimator, model_id
 
 

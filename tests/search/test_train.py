@@ -83,8 +83,8 @@ def test_a_refit_has_all_rows_and_the_best_number_of_rounds(monkeypatch, tmp_pat
 def test_a_refitted_network_keeps_the_validation_rows_to_stop_by(monkeypatch, tmp_path):
     dataset, split = IRIS
     monkeypatch.setattr(warm, "Worker", InlineWorker)
-    record = Record(0, 3, {"n_layers": 2}, "complete", score=1.0)
-    done = refit(dataset, split, "mlp", record, Budget(max_epochs=3), tmp_path / "model")
+    record = Record(0, 3, {"n_layers": 2, "max_epochs": 3}, "complete", score=1.0)
+    done = refit(dataset, split, "mlp", record, BUDGET, tmp_path / "model")
     assert done.rows == (150 - len(split.valid),) == (len(load_model(tmp_path / "model").train_index_),)
 
 
