@@ -33,7 +33,7 @@ NOT_COMPUTING = (
     # The rows are known by a fingerprint of their own, however they were read.
     *("hopular.data", "hopular.data.dataset", "hopular.data.errors", "hopular.data.protocol"),
     # These carry jobs, records and models, and decide nothing.
-    *("hopular.search.storage", "hopular.search.tables", "hopular.search.warm", "hopular.search.worker"),
+    *("hopular.search.storage", "hopular.search.warm", "hopular.search.worker"),
     "hopular.methods.saved",
 )
 Import = tuple[str, str]  # a module, and the name taken from it or ""

@@ -158,7 +158,8 @@ class _Search:
         name = study_name(problem, method, budget, seed, device)
         metric = metric_of(budget.criterion, problem.task)
         value = metric if metric == "accuracy" else f"minus {metric}"
-        facts = {"problem": problem.name, "method": method, "budget": repr(budget), "value": f"validation {value}"}
+        limits = repr(budget.concerning(get_method(method)))
+        facts = {"problem": problem.name, "method": method, "budget": limits, "value": f"validation {value}"}
         self.study = Study(open_storage(storage), name, facts)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
         self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
