@@ -89,10 +89,7 @@ def benchmark(
 
 def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbose: bool) -> int:
     """Run a benchmark in this process, with a display, and say how it ended."""
-    from flows.local import settle
-
     settings.make_runs_folder()
-    settle()
     from flows.plan import Plan
 
     plan = Plan(**values)  # wrong names are refused before the slow imports,
@@ -100,12 +97,15 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     import httpx
 
     from flows.collect import command_of
+    from flows.local import find_server
 
     try:
         with show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
+            wait_for_server = find_server()  # first of all, since Prefect reads its settings when it is imported
             from flows.benchmark import hopular_benchmark
             from flows.progress import watch
 
+            wait_for_server()
             with watch(listener):
                 outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
     except KeyboardInterrupt:
