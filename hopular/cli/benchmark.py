@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, folders or addresses.")]
 Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
 Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="Column to predict, in a file of your own.")]
-Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (days).")]
+Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (weeks).")]
 Architecture = Annotated[str | None, Parameter(help="Of Hopular: default, paper or released.")]
 Splits = Annotated[str, Parameter(help="Splits of each dataset, or all.")]
 Verbose = Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", show_default=False, help="A line a trial.")]

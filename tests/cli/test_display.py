@@ -59,6 +59,9 @@ def test_a_benchmark_elsewhere_than_on_a_terminal_is_lines(capfd: pytest.Capture
         listener(Event("planned", trials=1, message="demo-2"))
         listener(Event("done", *UNIT, best=-0.0, message="MSE"))
     assert capfd.readouterr().err.splitlines() == ["demo-2: 1 unit", "[1/1] iris s0 glm: MSE 0"]
+    with display.show_progress() as listener:
+        listener(Event("note", message="eye has 1 split"))
+    assert capfd.readouterr().err == "note: eye has 1 split\n"
 
 
 def test_why_a_method_is_computed_again_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:

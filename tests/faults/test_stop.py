@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from flows.services.http import problem
+from flows.services.http import ask, problem
 from tests.faults.command import processes_of, running, wait_for
 from tests.faults.servers import free_port
 from tests.faults.whole import all_runs, store_of
@@ -36,14 +36,32 @@ def test_ctrl_c_of_a_terminal_ends_a_benchmark_while_trials_run(tmp_path):
         assert "RUNNING" not in {run.info.status for run in all_runs(client)}
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_to_ui_ends_its_mlflow_server_too(tmp_path, number, code):
-    runs, port = tmp_path / "runs", free_port()
+def check_ui_ends(runs, number, code, meanwhile=lambda address: None):
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
     with running(["ui", "--port", str(port)], runs) as command:
         wait_for(lambda: "to stop" in command.text or not command.is_running, 120, "the start of MLflow")
-        assert problem(f"http://127.0.0.1:{port}/health") is None, command.text
+        assert problem(f"{address}/health") is None, command.text
+        meanwhile(address)
         assert len(processes_of(runs)) > 1
         command.process.send_signal(number)
         assert command.end(30) == code, command.text
         wait_for(lambda: not processes_of(runs), 5, "the end of MLflow")
-    assert problem(f"http://127.0.0.1:{port}/health")
+    assert problem(f"{address}/health")
+
+
+def test_a_request_to_end_ui_ends_its_mlflow_server_which_wants_no_usage_data(tmp_path, monkeypatch):
+    for name in ("PYTEST_CURRENT_TEST", "CI", "GITHUB_ACTIONS"):  # by which MLflow would turn telemetry off itself
+        monkeypatch.delenv(name, raising=False)
+
+    def ask_for_telemetry(address):
+        place = f"{address}/ajax-api/3.0/mlflow/ui-telemetry"
+        assert ask(place)["disable_ui_telemetry"] is True
+        assert ask(place, {"records": [{"event_name": "x"}]}) == {"status": "disabled"}
+
+    check_ui_ends(tmp_path / "runs", signal.SIGTERM, 143, ask_for_telemetry)
+
+
+@pytest.mark.soak
+def test_ctrl_c_ends_ui_and_its_mlflow_server(tmp_path):
+    check_ui_ends(tmp_path / "runs", signal.SIGINT, 130)

@@ -62,7 +62,6 @@ def first(runs):
     return run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
 
 
-@pytest.mark.soak
 def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
     client = open_store()
     assert (first.units, first.reused, first.failed) == (6, 0, {})
@@ -85,7 +84,6 @@ def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
         assert ("neighbours" in names) == (tags["hopular.method"] == "hopular")
 
 
-@pytest.mark.soak
 def test_the_champion_is_the_winner_by_validation(first):
     client = open_store()
     for dataset in ("iris", "diabetes"):
@@ -95,7 +93,6 @@ def test_the_champion_is_the_winner_by_validation(first):
         assert best.method in first.champions[dataset]
 
 
-@pytest.mark.soak
 def test_the_results_are_in_the_store_and_in_the_files(first):
     kept, written = load_results(open_store(), first.benchmark), Results.load(Path(first.report).parent)
     pd.testing.assert_frame_equal(kept.scores, written.scores)
@@ -108,7 +105,6 @@ def test_the_results_are_in_the_store_and_in_the_files(first):
     assert Path(first.report).stat().st_size > 20_000
 
 
-@pytest.mark.soak
 def test_what_is_shown_on_the_way(first):
     stages = [event.stage for event in first.events]
     assert stages[0] == "planned"
@@ -117,7 +113,6 @@ def test_what_is_shown_on_the_way(first):
     assert stages.count("trial") == 1 + 2 + 1 + 1 + 2 + 1
 
 
-@pytest.mark.soak
 def test_the_second_time_nothing_is_trained(first):
     before = len(all_runs(open_store()))
     again = run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
@@ -202,7 +197,6 @@ def test_every_figure_of_hopular_says_which_architecture_it_is_of(runs, tmp_path
     assert [outcome.reused for outcome in found.values()] == [0, 1]  # the majority class, whatever Hopular is
 
 
-@pytest.mark.soak
 def test_an_ensemble_is_built_from_what_the_others_tried(runs):
     outcome = run(datasets=["iris"], methods=["ensemble", "decision_tree", "naive_bayes"])
     results = load_results(open_store(), outcome.benchmark)
@@ -211,7 +205,6 @@ def test_an_ensemble_is_built_from_what_the_others_tried(runs):
     assert {member[0] for member in ensemble.params["members"]} <= {"decision_tree", "naive_bayes"}
 
 
-@pytest.mark.soak
 def test_stopped_and_started_again_it_completes(runs):
     from flows import stopping
 
@@ -234,7 +227,6 @@ def test_stopped_and_started_again_it_completes(runs):
     assert len([r for r in found if r.data.tags["hopular.kind"] == "trial"]) == 3
 
 
-@pytest.mark.soak
 def test_dask_gives_the_same_scores(runs, first):
     before = load_results(open_store(), first.benchmark).scores
     outcome = run(datasets=["iris"], methods=["glm", "majority"], replicates=2, seed=0, runner="dask", workers=1)
@@ -275,12 +267,25 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path, monkeypatch):
     assert json.loads((page.parent / "benchmark.json").read_text())["id"].startswith("new-datasets-smoke-")
 
 
+def test_more_splits_than_a_dataset_has_are_refused_before_anything_is_trained(runs):
+    with pytest.raises(ValueError, match="splits is 99, but iris has 5: use 1 to 5, or all"):
+        run(datasets=["iris"], methods=["majority"], splits=99)
+
+
+def test_a_dataset_with_fewer_splits_is_noted_and_run_on_those_it_has(runs, tmp_path):
+    (tmp_path / "short.csv").write_text(TABLE)
+    (tmp_path / "short.toml").write_text('target = "y"\n[protocol]\nscheme = "holdout"\n')
+    outcome = run(datasets=["iris", str(tmp_path / "short.csv")], methods=["majority"], splits=2)
+    assert outcome.units == 3
+    notes = [event.message for event in outcome.events if event.stage == "note"]
+    assert notes == ["short has 1 of the 2 splits asked for, and is run on these"]
+
+
 def test_a_benchmark_of_nothing_says_why(runs):
     with pytest.raises(BenchmarkError, match="none of the methods majority is for regression, which 'diabetes' is"):
         run(datasets=["diabetes"], methods=["majority"])
 
 
-@pytest.mark.soak
 def test_a_unit_whose_run_was_deleted_is_done_again(runs):
     client = open_store()
     first = load_results(client, run(datasets=["iris"], methods=["majority"]).benchmark).units[0].run_id
