@@ -21,6 +21,8 @@ from flows.progress import watch
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
+from hopular.cli import app
+from hopular.cli.frame import run as run_command
 from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
 from hopular.model.architecture import ARCHITECTURES
@@ -268,9 +270,12 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path, monkeypatch):
     assert json.loads((page.parent / "benchmark.json").read_text())["id"].startswith("new-datasets-smoke-")
 
 
-def test_more_splits_than_a_dataset_has_are_refused_before_anything_is_trained(runs):
-    with pytest.raises(ValueError, match="splits is 99, but iris has 5: use 1 to 5, or all"):
-        run(datasets=["iris"], methods=["majority"], splits=99)
+def test_more_splits_than_a_dataset_has_are_a_mistake(runs, prefect_server, monkeypatch, capfd):
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    before = len(all_runs(open_store()))
+    assert run_command(app, ["benchmark", "iris", "--methods", "idle", "--budget", "smoke", "--splits", "99"]) == 2
+    assert "error: splits is 99, but iris has 5: use 1 to 5, or all" in capfd.readouterr().err
+    assert len(all_runs(open_store())) == before
 
 
 def test_a_dataset_with_fewer_splits_is_noted_and_run_on_those_it_has(runs, tmp_path):
