@@ -19,8 +19,8 @@ benchmark: $(READY)  ## Run the demo suite through the pipeline (ARGS="--splits 
 	$(BIN)/hopular benchmark demo --grid-trials 1 --trials 10 --seconds 25 $(ARGS)
 
 # One thread per test process: processes that each use all cores slow one another down many times over. A third
-# process on two cores fills the time in which the others wait for servers. Files go in their order, by which those with
-# few but long tests do not come last.
+# process on two cores fills the time in which the others wait for servers. Files go in the order of tests/conftest.py, which
+# begins with the longest.
 test: $(READY)  ## Run the tests (ARGS="tests/model -k masking" for some of them, JOBS=n processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 

@@ -153,7 +153,7 @@ def _tell_changes(client: MlflowClient, courses: list[Course]) -> None:
         get_run_logger().warning("whether units were computed before with other code is not known: %s", error)
         return
     for method, why in dict.fromkeys((units[key].method, why) for key, why in found.items()):
-        tell(Event("changed", method=method, message=why))
+        tell(Event("note", method=method, message=why))
         get_run_logger().info("%s: %s", method, why)
 
 
@@ -176,13 +176,12 @@ def _end_units(courses: list[Course]) -> None:
 
 def _fetch(runner: Any, plan: Plan) -> tuple[dict[str, tuple[Any, list[tuple[str, str]]]], dict[str, str]]:
     """The datasets that could be loaded, with their splits, and why the others could not."""
-    wanted = None if plan.splits == "all" else plan.splits
     fetched = {reference: _submit(runner, fetch, **_source(plan, reference)) for reference in plan.references()}
     divided = {}
     for reference, future in fetched.items():
         future.wait()
         if future.state.is_completed():
-            divided[reference] = _submit(runner, split, [future], **_source(plan, reference), wanted=wanted)
+            divided[reference] = _submit(runner, split, [future], **_source(plan, reference))
     found, failed = {}, {}
     for reference, future in fetched.items():
         last = divided.get(reference, future)
@@ -199,7 +198,30 @@ def _fetch(runner: Any, plan: Plan) -> tuple[dict[str, tuple[Any, list[tuple[str
     failed |= {without_secrets(reference): reason for reference, reason in unfit.items()}
     for name, reason in failed.items():
         get_run_logger().error("%s cannot be used: %s", name, reason)
-    return {reference: values for reference, values in found.items() if reference not in unfit}, failed
+    usable = {reference: values for reference, values in found.items() if reference not in unfit}
+    return _limit_splits(plan, usable), failed
+
+
+def _limit_splits(plan: Plan, datasets: dict[str, Any]) -> dict[str, Any]:
+    """Keep as many splits of each dataset as the plan wants, and say where there are fewer."""
+    if plan.splits == "all":
+        return datasets
+    for note in missing_splits(plan.splits, {facts["name"]: len(splits) for facts, splits in datasets.values()}):
+        tell(Event("note", message=note))
+        get_run_logger().warning(note)
+    return {reference: (facts, splits[: plan.splits]) for reference, (facts, splits) in datasets.items()}
+
+
+def missing_splits(wanted: int, counts: Mapping[str, int]) -> list[str]:
+    """Return a note for each dataset with fewer splits than wanted; ValueError if every dataset has fewer."""
+    if wanted > (most := max(counts.values())):
+        which = f"{next(iter(counts))} has" if len(counts) == 1 else "no dataset has more than"
+        remedy = "use 1, or all" if most == 1 else f"use 1 to {most}, or all"
+        raise ValueError(f"splits is {wanted}, but {which} {most}: {remedy}")
+    short = {name: count for name, count in counts.items() if count < wanted}
+    return [
+        f"{name} has {count} of the {wanted} splits asked for, and is run on these" for name, count in short.items()
+    ]
 
 
 def refusals(plan: Plan, datasets: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[str, str]]:

@@ -1,52 +1,109 @@
-"""Run a flow from this process: through the servers of `hopular up` if they are running, otherwise without any."""
+"""Run a flow from this process: through the servers of `hopular up` if they are running, otherwise with one of its own.
+
+Prefect would start a server by itself, but in the process group of the command: Ctrl-C, which a terminal sends to the
+whole group, would end the server before the command can tell it of the stop. Ours has a session of its own.
+"""
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 
 from flows.services.environment import QUIET, prefect_home, reach
 from flows.services.health import ended
+from flows.services.http import problem
 from flows.services.state import read_state
 
-ALONE = {  # a server for this run alone
-    "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE": "true",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+ALONE = {  # settings of a server for one run
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
-    "PREFECT_PLUGINS_ENABLED": "true",  # flows/plugin.py, which lets that server end with the run
+    "PREFECT_SERVER_UI_ENABLED": "false",
 }
 OWNER = "HOPULAR_OWNER"  # the process that has a server for itself alone
+START_SECONDS = 120.0  # a new database on a busy machine takes 30
+END_SECONDS = 5.0
 
 
-def settle() -> str:
-    """Set the environment before Prefect is imported, and say where runs can be watched ("" if nowhere).
+def find_server() -> Callable[[], None]:
+    """Set the environment before Prefect is imported; return the function that waits until the server answers.
 
-    PREFECT_API_URL and MLFLOW_TRACKING_URI of the user's come before everything else.
+    PREFECT_API_URL and MLFLOW_TRACKING_URI of the user's come before everything else. A server of this run's own is
+    started here, so that it gets ready while the caller imports, and is ended after all else at the exit of this
+    process.
     """
     prefect_home().mkdir(parents=True, exist_ok=True)
     for name, value in {**QUIET, "PREFECT_HOME": str(prefect_home()), "NO_PROXY": "127.0.0.1,localhost,::1"}.items():
         os.environ.setdefault(name, value)
     if os.environ.get("PREFECT_API_URL"):
-        return os.environ["PREFECT_API_URL"]
+        return lambda: None
     state = read_state()
     if state is not None and not ended(state):
         os.environ.update(reach(state))
         os.environ.setdefault("MLFLOW_TRACKING_URI", state.mlflow_url)
-        return state.prefect_url
-    os.environ.update({**ALONE, OWNER: str(os.getpid())})
-    return ""
+        return lambda: None
+    os.environ[OWNER] = str(os.getpid())
+    server, address = _start_server()
+    os.environ["PREFECT_API_URL"] = address
+    atexit.register(_end_server, server)  # before Prefect registers what it still has to tell, hence called after it
+    return lambda: _wait_for_server(server, address)
 
 
-def end_with_owner() -> None:
-    """In the server of a run alone: end when the run's process is gone, however it went, so that no orphan is left."""
-    owner = int(os.environ[OWNER])
+def _start_server() -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server on a free port, which it inherits open; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number, port = listening.fileno(), listening.getsockname()[1]
+        server = subprocess.Popen(
+            [sys.executable, "-m", "flows.local", str(number)],
+            env={**os.environ, **ALONE},
+            stdin=subprocess.DEVNULL,
+            stdout=2,
+            pass_fds=[number],
+            start_new_session=True,
+        )
+    return server, f"http://127.0.0.1:{port}/api"
 
-    def watch() -> None:
-        while os.getppid() == owner:
-            time.sleep(0.5)
-        os.kill(os.getpid(), signal.SIGTERM)
 
-    threading.Thread(target=watch, name="watch-owner", daemon=True).start()
+def _wait_for_server(server: subprocess.Popen[bytes], address: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while trouble := problem(f"{address}/health", seconds=1.0):
+        if server.poll() is not None:
+            raise RuntimeError(f"the Prefect server of this run ended at its start with code {server.returncode}")
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"the Prefect server of this run {trouble} after {START_SECONDS:.0f} s")
+        time.sleep(0.1)
+
+
+def _end_server(server: subprocess.Popen[bytes]) -> None:
+    server.terminate()
+    try:
+        server.wait(END_SECONDS)
+    except subprocess.TimeoutExpired:
+        server.kill()
+        server.wait()
+
+
+def _serve(listening: socket.socket) -> None:
+    """Be the server of a run: until it is told to end, or the run's process is gone, however it went."""
+    threading.Thread(target=_end_with_owner, name="watch-owner", daemon=True).start()
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    app = create_app(ephemeral=True, final=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error", lifespan="on")).run(sockets=[listening])
+
+
+def _end_with_owner() -> None:
+    while os.getppid() == int(os.environ[OWNER]):
+        time.sleep(0.5)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

@@ -1,11 +1,11 @@
 """A Prefect plugin: `prefect deployment run hopular-benchmark` works as it is typed, while the services are up.
 
 Prefect loads it at its import (entry point `prefect.plugins`) where `[plugins] enabled` is set, as it is in this
-project's prefect.toml. It does four things. The address of the server comes from services.json, so that no shell has
+project's prefect.toml. It does three things. The address of the server comes from services.json, so that no shell has
 to export it and any port will do; PREFECT_API_URL in the environment has precedence, and without services Prefect's own
-settings apply. A deployment can be named without its flow, if only one flow has a deployment of that name. A server
-that Prefect starts for one run alone ends with that run, also if it is killed. And a worker keeps the results of tasks
-in the runs folder, if that is named: where machines share it, each knows what another has finished.
+settings apply. A deployment can be named without its flow, if only one flow has a deployment of that name. And a worker
+keeps the results of tasks in the runs folder, if that is named: where machines share it, each knows what another has
+finished.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from prefect.plugins import HookContext, SetupResult, register_hook
 
-from flows.local import OWNER, end_with_owner
 from flows.services.environment import prefect_home, reach
 from flows.services.state import read_state
 from flows.services.stop import is_running
@@ -37,8 +36,6 @@ RESULTS = ("PREFECT_RESULTS_LOCAL_STORAGE_PATH", "PREFECT_LOCAL_STORAGE_PATH")  
 def setup_environment(*, ctx: HookContext) -> SetupResult | None:
     """Called by Prefect at its import: accept bare names, and say where the server is."""
     accept_bare_names()
-    if "PREFECT__SERVER_EPHEMERAL" in os.environ and OWNER in os.environ:
-        end_with_owner()
     kept = results_place()
     together = SetupResult(env=kept, note="the runs folder") if kept else None
     if "PREFECT_API_URL" in os.environ:

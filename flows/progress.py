@@ -8,16 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
-Stage = Literal[
-    "planned", "changed", "waiting", "search", "trial", "train", "evaluate", "refit", "done", "reused", "failed"
-]
+Stage = Literal["planned", "note", "search", "trial", "train", "evaluate", "refit", "done", "reused", "failed"]
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something happened to one method on one split; for "planned", to the benchmark as a whole.
+    """Something happened to one method on one split; for "planned" and "note", to the benchmark as a whole.
 
-    "changed" is of a method: its message says why it is computed again.
+    A note of a method says why it is computed again.
     """
 
     stage: Stage

@@ -8,6 +8,7 @@ from typing import Any
 from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.local import OWNER
 from flows.plan import Plan
 from hopular.search.engine import cores
 
@@ -50,7 +51,7 @@ def make_runner(plan: Plan) -> Any:
             from prefect_ray.task_runners import RayTaskRunner
         except ImportError as error:
             raise ValueError(MISSING.format(name="ray")) from error
-        if not PREFECT_API_URL.value():
+        if not PREFECT_API_URL.value() or OWNER in os.environ:
             raise ValueError(SERVERLESS)
         return RayTaskRunner(address=plan.address, init_kwargs=None if plan.address else {"num_cpus": width})
     return ThreadPoolTaskRunner(max_workers=width)

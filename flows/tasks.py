@@ -110,9 +110,9 @@ def fetch(reference: str, target: str | None) -> Json:
 
 
 @task(name="split", task_run_name=_name, cache_policy=NO_CACHE, timeout_seconds=600)
-def split(reference: str, target: str | None, wanted: int | None) -> list[tuple[str, str]]:
-    """The ids and fingerprints of the splits to use."""
-    return [(found.id, found.fingerprint) for found in make_splits(load(reference, target=target))[:wanted]]
+def split(reference: str, target: str | None) -> list[tuple[str, str]]:
+    """Return the ids and fingerprints of all splits of a dataset."""
+    return [(found.id, found.fingerprint) for found in make_splits(load(reference, target=target))]
 
 
 @task(

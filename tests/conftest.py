@@ -5,11 +5,31 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+TESTS = Path(__file__).parent
+
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by whoever started the tests; what they start would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+LONGEST = (  # files that take half a minute or more, the longest first
+    "flows/test_benchmark.py",
+    "e2e/test_deployments.py",
+    "faults/test_stop.py",
+    "model/test_sklearn_checks.py",
+    "test_docs.py",
+    "contracts/test_methods.py",
+    "automl/test_fit.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the longest files: each goes to one process as a whole, and none is to be left alone at the end."""
+    places = {TESTS / name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -48,3 +68,15 @@ def prefect_server(prefect_address: str, tmp_path_factory: pytest.TempPathFactor
     own = {PREFECT_API_URL: prefect_address, PREFECT_LOCAL_STORAGE_PATH: tmp_path_factory.mktemp("results")}
     with toy_methods(), temporary_settings(own):
         yield prefect_address
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[None]:
+    """Worker processes that last as long as the tests of a file, since the imports of one take seconds.
+
+    Not for tests that set variables which a method reads.
+    """
+    from hopular.search.warm import keep_warm
+
+    with keep_warm(2):
+        yield

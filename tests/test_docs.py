@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from hopular.cli.benchmark import Preset
+from hopular.data import expand
+from search_spaces.hopular import grid
 from tests.documented import PAGES, ROOT, blocks_of, check_line, run_python, shell_lines, write_houses
 
 SCREENSHOTS = {"mlflow-compare.png", "mlflow-experiments.png", "mlflow-trials.png"}  # taken from a real run
+REPRODUCE = "docs/howto/reproduce-the-paper.md"
 TEXTS = [*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 DOCS = [page for page in PAGES if page.parent != ROOT]
 WITH_PYTHON = [page for page in DOCS if any(b.language == "python" and b.is_executed for b in blocks_of(page))]
@@ -104,6 +108,43 @@ print(best.score)
     done = subprocess.run([sys.executable, "-c", use], env=environment, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) > 0.8
+
+
+def test_the_published_protocol_takes_as_long_in_all_places() -> None:
+    readme, page = (" ".join((ROOT / path).read_text().split()) for path in ("README.md", REPRODUCE))
+    [in_readme] = re.findall(r"The full protocol takes (\w+) on a laptop", readme)
+    [on_page] = re.findall(r"On a laptop that takes (\w+):", page)
+    [in_help] = re.findall(r"or paper \((\w+)\)", Preset.__metadata__[0].help)
+    assert in_readme == on_page == in_help == "weeks"
+
+
+def test_the_time_of_the_published_protocol_is_what_the_measured_step_makes_it() -> None:
+    """The smallest model of the grid on one thread, as docs/speed.md has it."""
+    [step] = re.findall(
+        r"\| \(165, 14, 4, 8\) \| 1 \|(?: [\d.]+ ms \|){2} ([\d.]+) ms", (ROOT / "docs/speed.md").read_text()
+    )
+    fits = len(grid("small")) * 4 * len(expand(["small"]))
+    hours = 10_000 * float(step) / 1000 * fits / 3600
+    page = " ".join((ROOT / REPRODUCE).read_text().split())
+    assert f"takes {float(step) / 1000:.3f} s on one core" in page
+    assert f"{len(grid('small'))} settings on each of 84 splits {round(hours, -1):.0f} hours" in page
+    assert f"which is {hours / 24:.0f} days of one core" in page
+
+
+def test_what_defaults_are_chosen_on_is_a_rule_and_no_page_claims_otherwise() -> None:
+    rules = " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
+    assert "Test rows of the paper's 27 datasets decide nothing" in rules
+    assert "400 lines" not in rules
+    recipe = " ".join((ROOT / "docs/default-recipe.md").read_text().split())
+    assert "no part in choosing" not in recipe
+    assert "45 % of the 856 test rows here are test rows there" in recipe
+
+
+def test_the_notice_of_mlflows_page_is_explained() -> None:
+    """The server's part is in tests/faults/test_stop.py."""
+    settings = " ".join((ROOT / "docs/reference/settings.md").read_text().split())
+    assert "Telemetry of Prefect and MLflow is off" in settings
+    assert "MLflow collects usage data" in settings
 
 
 @pytest.mark.slow

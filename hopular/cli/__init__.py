@@ -5,6 +5,7 @@ Modules of commands import what is slow inside their functions only, so that `ho
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 
@@ -65,4 +66,6 @@ app.register_install_completion_command(help="Let Tab complete commands in this 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run a command line, by default that of this process, and exit with its code."""
-    sys.exit(run(app, sys.argv[1:] if words is None else words))
+    code = run(app, sys.argv[1:] if words is None else words)
+    gc.freeze()  # otherwise the interpreter looks through all that was imported once more, for a second or several
+    sys.exit(code)

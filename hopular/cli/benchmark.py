@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, folders or addresses.")]
 Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
 Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="Column to predict, in a file of your own.")]
-Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (days).")]
+Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (weeks).")]
 Architecture = Annotated[str | None, Parameter(help="Of Hopular: default, paper or released.")]
 Splits = Annotated[str, Parameter(help="Splits of each dataset, or all.")]
 Verbose = Annotated[bool, Parameter(name=["--verbose", "-v"], negative="", show_default=False, help="A line a trial.")]
@@ -89,10 +89,7 @@ def benchmark(
 
 def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbose: bool) -> int:
     """Run a benchmark in this process, with a display, and say how it ended."""
-    from flows.local import settle
-
     settings.make_runs_folder()
-    settle()
     from flows.plan import Plan
 
     plan = Plan(**values)  # wrong names are refused before the slow imports,
@@ -100,12 +97,15 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     import httpx
 
     from flows.collect import command_of
+    from flows.local import find_server
 
     try:
         with show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
+            wait_for_server = find_server()  # first of all, since Prefect reads its settings when it is imported
             from flows.benchmark import hopular_benchmark
             from flows.progress import watch
 
+            wait_for_server()
             with watch(listener):
                 outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
     except KeyboardInterrupt:

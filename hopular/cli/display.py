@@ -40,7 +40,7 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
                 get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False
             ):
                 write = partial(screen.print, markup=False)
-                lines = _Lines(write, is_verbose) if is_verbose else partial(_tell_change, write)
+                lines = _Lines(write, is_verbose) if is_verbose else partial(_keep_notes, write)
                 yield partial(_tell, (picture, lines))
         else:
             yield _Lines(partial(print, file=terminal, flush=True), is_verbose)
@@ -51,10 +51,10 @@ def _tell(listeners: Sequence[Callable[[Event], None]], event: Event) -> None:
         listener(event)
 
 
-def _tell_change(write: Callable[[str], None], event: Event) -> None:
-    """Say why a method is computed again, in a line that stays."""
-    if event.stage == "changed":
-        write(f"{event.method}: {event.message}")
+def _keep_notes(write: Callable[[str], None], event: Event) -> None:
+    """Write what is to be known of the run, or why a method is computed again, in a line that stays."""
+    if event.stage == "note":
+        write(f"{event.method or 'note'}: {event.message}")
 
 
 class _Progress:
@@ -87,7 +87,7 @@ class _Lines(_Progress):
 
     def __call__(self, event: Event) -> None:
         super().__call__(event)
-        _tell_change(self._write, event)
+        _keep_notes(self._write, event)
         if event.stage == "planned":
             self._write(f"{event.message}: {plural(event.trials, 'unit')}")
         elif event.stage in OVER:
@@ -133,7 +133,7 @@ class _Picture(_Progress):
                 self._failed.append(event)
             elif event.best is not None:
                 self._scores.setdefault(event.dataset, {}).setdefault(event.method, []).append(event.best)
-        elif event.stage != "changed":
+        elif event.stage != "note":
             self._running[unit] = event
 
     def draw(self) -> Group:

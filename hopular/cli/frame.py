@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from cyclopts import App, CycloptsError
 
@@ -43,6 +44,21 @@ def _run(app: App, words: Sequence[str]) -> int:
     except Exception as error:
         return _report(error, words)
     return code if isinstance(code, int) else 0
+
+
+@contextmanager
+def ending_in_good_order() -> Iterator[None]:
+    """Let a request to end, or the loss of the terminal, end this command as an exception does."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _wrong_command(app: App, words: Sequence[str], error: CycloptsError) -> int:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from hopular import settings
-from hopular.cli.frame import FAILED, INTERRUPTED
+from hopular.cli.frame import FAILED, INTERRUPTED, ending_in_good_order
 from hopular.cli.screen import Json, Quiet, complain, say, show_json, show_mark, waiting
 
 if TYPE_CHECKING:
@@ -57,7 +52,7 @@ def up(
         return _already_up(state)
     if host not in LOOPBACK:
         complain(f"listening on {host}: whoever can reach that address can run code on this machine", style="yellow")
-    with _ending_in_good_order():
+    with ending_in_good_order():
         with waiting(quiet) as tell:
             state = start(Places(host, prefect_port, mlflow_port), tell)
         if not quiet:
@@ -82,21 +77,6 @@ def _introduce(state: State, how_to_stop: str) -> None:
     show_mark("ok", "MLflow UI", state.mlflow_url)
     show_mark("next", "to run", "prefect deployment run hopular-benchmark --watch")
     show_mark("next", "to stop", how_to_stop)
-
-
-@contextmanager
-def _ending_in_good_order() -> Iterator[None]:
-    """Let a request to end, or the loss of the terminal, end this command as an exception does."""
-
-    def end(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _watch(state: State, quiet: bool) -> int:

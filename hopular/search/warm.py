@@ -52,14 +52,20 @@ _shelf: _Shelf | None = None
 
 @contextmanager
 def keep_warm(limit: int) -> Iterator[None]:
-    """Within the block up to `limit` idle processes wait for more work; all are ended with it."""
+    """Let up to `limit` idle processes wait for more work within the block, and end them with it.
+
+    A block within another one uses the processes of the outer one, and leaves them to it.
+    """
     global _shelf
-    before, _shelf = _shelf, _Shelf(limit)
+    if _shelf is not None:
+        yield
+        return
+    _shelf = _Shelf(limit)
     try:
         yield
     finally:
         _shelf.clear()
-        _shelf = before
+        _shelf = None
 
 
 @contextmanager

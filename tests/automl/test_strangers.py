@@ -13,6 +13,7 @@ from hopular.cli.frame import run
 from hopular.data import load
 from hopular.data.formats import read_table
 
+pytestmark = pytest.mark.usefixtures("warm")
 RNG = np.random.default_rng(0)
 N = 120
 

@@ -18,6 +18,7 @@ from tests.report.synthetic import make_results
 def alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No server is started: whatever gets so far fails."""
     monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:1/api")
     monkeypatch.setitem(sys.modules, "flows.benchmark", None)
 
 

@@ -24,7 +24,7 @@ EVENTS = (
     Event("done", *UNIT, best=0.95, message="accuracy"),
     Event("reused", "a[/b]", "s0", "mean", best=0.5, message="accuracy"),
 )
-CHANGED = Event("changed", method="knn", message="its code has changed since 12 May")
+CHANGED = Event("note", method="knn", message="its code has changed since 12 May")
 
 
 def news(loss: float, method: str = "glm") -> News:
@@ -59,6 +59,9 @@ def test_a_benchmark_elsewhere_than_on_a_terminal_is_lines(capfd: pytest.Capture
         listener(Event("planned", trials=1, message="demo-2"))
         listener(Event("done", *UNIT, best=-0.0, message="MSE"))
     assert capfd.readouterr().err.splitlines() == ["demo-2: 1 unit", "[1/1] iris s0 glm: MSE 0"]
+    with display.show_progress() as listener:
+        listener(Event("note", message="eye has 1 split"))
+    assert capfd.readouterr().err == "note: eye has 1 split\n"
 
 
 def test_why_a_method_is_computed_again_is_a_line(capfd: pytest.CaptureFixture[str]) -> None:
@@ -115,7 +118,7 @@ from hopular.cli.benchmark import errors_to_log
 from hopular.cli.display import show_progress
 from hopular.cli.race import show_race
 with show_progress() as listener:
-    listener(Event("changed", method="knn", message="its code has changed since 12 May"))
+    listener(Event("note", method="knn", message="its code has changed since 12 May"))
 with show_progress(is_verbose=True) as listener, errors_to_log():
     print("noise", file=sys.stderr)
     listener(Event("trial", "iris", "s0", "glm", trial=1, trials=5))

@@ -14,6 +14,8 @@ import pytest
 from hopular.cli.fit import likely_target
 from tests.cli.conftest import Hopular
 
+pytestmark = pytest.mark.usefixtures("warm")
+
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from hopular.data.dataset import Task
 from hopular.methods import MethodError, Run, get_method, method_names, methods
 from hopular.methods.plain import VARIANTS as PLAIN
 
-QUICK: dict[str, dict[str, Any]] = {  # settings that make a method quick on tiny frames
+QUICK: dict[str, dict[str, Any]] = {  # settings with which a method learns tiny frames quickly
     "hopular": {"max_epochs": 60, "n_blocks": 1, "embedding_dim": 16},
     "npt": {"max_epochs": 60, "n_layers": 2, "n_heads": 4, "embedding_dim": 16},
     "snn": {"max_epochs": 60},
@@ -41,15 +41,24 @@ ENDLESS = {  # methods that stop by themselves when time is up, with settings th
     **{key: {"n_estimators": 100_000} for key in ("xgboost", "lightgbm", "catboost", "random_forest", "extra_trees")},
     "realmlp": {"n_epochs": 100_000},
 }
+BRIEF = {"max_epochs": 10, "n_epochs": 10, "n_estimators": 10}  # enough where nothing has to be learnt
 pytestmark = pytest.mark.filterwarnings("ignore:column .* has a single value")
 AVAILABLE = [name for name, method in methods().items() if not method.missing_packages]
 CLASSIFIERS = [name for name in AVAILABLE if "classification" in methods()[name].tasks]
 REGRESSORS = [name for name in AVAILABLE if "regression" in methods()[name].tasks]
 
 
+def params_for(name: str, task: Task) -> dict[str, Any]:
+    return (REGRESSION.get(name) if task == "regression" else None) or QUICK.get(name, {})
+
+
 def make(name: str, task: Task, **run: Any) -> Any:
-    params = (REGRESSION.get(name) if task == "regression" else None) or QUICK.get(name, {})
+    params = {key: min(value, BRIEF[key]) if key in BRIEF else value for key, value in params_for(name, task).items()}
     return get_method(name).make(task, params, Run(**{"seed": 1, **run}))
+
+
+def make_learner(name: str, task: Task) -> Any:
+    return get_method(name).make(task, params_for(name, task), Run(seed=1))
 
 
 def messy(rows: int = 80, seed: int = 0) -> pd.DataFrame:
@@ -116,13 +125,13 @@ def test_regression(name: str) -> None:
 @pytest.mark.parametrize("name", [n for n in CLASSIFIERS if n != "majority"])
 def test_a_classifier_learns(name: str) -> None:
     X, y, valid = parts(labels(messy(200), 2))
-    assert make(name, "classification").fit(X, y, eval_set=valid).score(*valid) > 0.7
+    assert make_learner(name, "classification").fit(X, y, eval_set=valid).score(*valid) > 0.7
 
 
 @pytest.mark.parametrize("name", [n for n in REGRESSORS if n != "mean"])
 def test_a_regressor_learns(name: str) -> None:
     X, y, valid = parts(numbers(messy(200)))
-    assert make(name, "regression").fit(X, y, eval_set=valid).score(*valid) > 0.3
+    assert make_learner(name, "regression").fit(X, y, eval_set=valid).score(*valid) > 0.3
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

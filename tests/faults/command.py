@@ -18,7 +18,7 @@ import psutil
 HOPULAR = Path(sys.executable).with_name("hopular")
 REPOSITORY = Path(__file__).parents[2]
 Victim = Literal["parent", "server", "worker"]
-SIGNS = {"server": "prefect.server.api.server:create_app", "worker": "hopular.search.worker"}  # in their command lines
+SIGNS = {"server": "flows.local", "worker": "hopular.search.worker"}  # in their command lines
 
 
 class Command:
@@ -33,6 +33,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,  # so that `interrupt` reaches what a terminal would, and not the tests
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -70,6 +71,10 @@ class Command:
                 return False
             return True
         return False
+
+    def interrupt(self) -> None:
+        """Do what a terminal does on Ctrl-C: SIGINT for the whole process group."""
+        os.killpg(self.process.pid, signal.SIGINT)
 
     def end(self, seconds: float = 900) -> int:
         """Wait for the end and return the exit code."""

@@ -21,6 +21,8 @@ from flows.progress import watch
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
+from hopular.cli import app
+from hopular.cli.frame import run as run_command
 from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
 from hopular.model.architecture import ARCHITECTURES
@@ -62,7 +64,6 @@ def first(runs):
     return run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
 
 
-@pytest.mark.soak
 def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
     client = open_store()
     assert (first.units, first.reused, first.failed) == (6, 0, {})
@@ -85,7 +86,6 @@ def test_every_unit_has_a_run_with_its_trials_scores_and_model(first):
         assert ("neighbours" in names) == (tags["hopular.method"] == "hopular")
 
 
-@pytest.mark.soak
 def test_the_champion_is_the_winner_by_validation(first):
     client = open_store()
     for dataset in ("iris", "diabetes"):
@@ -95,7 +95,6 @@ def test_the_champion_is_the_winner_by_validation(first):
         assert best.method in first.champions[dataset]
 
 
-@pytest.mark.soak
 def test_the_results_are_in_the_store_and_in_the_files(first):
     kept, written = load_results(open_store(), first.benchmark), Results.load(Path(first.report).parent)
     pd.testing.assert_frame_equal(kept.scores, written.scores)
@@ -108,7 +107,6 @@ def test_the_results_are_in_the_store_and_in_the_files(first):
     assert Path(first.report).stat().st_size > 20_000
 
 
-@pytest.mark.soak
 def test_what_is_shown_on_the_way(first):
     stages = [event.stage for event in first.events]
     assert stages[0] == "planned"
@@ -117,7 +115,6 @@ def test_what_is_shown_on_the_way(first):
     assert stages.count("trial") == 1 + 2 + 1 + 1 + 2 + 1
 
 
-@pytest.mark.soak
 def test_the_second_time_nothing_is_trained(first):
     before = len(all_runs(open_store()))
     again = run(datasets=["iris", "diabetes"], methods=["hopular", "glm", "majority", "mean"], replicates=2)
@@ -171,7 +168,7 @@ def test_if_everything_fails_so_does_the_run(runs, monkeypatch):
 
 def test_a_dataset_that_cannot_be_loaded_does_not_stop_the_others(runs, tmp_path):
     (tmp_path / "bad.csv").write_text("y\n1\n")
-    outcome = run(datasets=["iris", str(tmp_path / "bad.csv")], methods=["majority"], target="y")
+    outcome = run(datasets=["iris", str(tmp_path / "bad.csv")], methods=["idle"], target="y")
     assert [Path(name).name for name in outcome.failed] == ["bad.csv"]
     assert outcome.units == 1
 
@@ -202,16 +199,15 @@ def test_every_figure_of_hopular_says_which_architecture_it_is_of(runs, tmp_path
     assert [outcome.reused for outcome in found.values()] == [0, 1]  # the majority class, whatever Hopular is
 
 
-@pytest.mark.soak
-def test_an_ensemble_is_built_from_what_the_others_tried(runs):
-    outcome = run(datasets=["iris"], methods=["ensemble", "decision_tree", "naive_bayes"])
+def test_an_ensemble_is_built_from_what_the_others_tried(first):
+    outcome = run(datasets=["iris"], methods=["ensemble", "glm", "majority"], replicates=2)
+    assert outcome.reused == 2
     results = load_results(open_store(), outcome.benchmark)
     ensemble = next(unit for unit in results.units if unit.method == "ensemble")
     assert ensemble.state == "complete", ensemble.reason
-    assert {member[0] for member in ensemble.params["members"]} <= {"decision_tree", "naive_bayes"}
+    assert {member[0] for member in ensemble.params["members"]} <= {"glm", "majority"}
 
 
-@pytest.mark.soak
 def test_stopped_and_started_again_it_completes(runs):
     from flows import stopping
 
@@ -219,7 +215,7 @@ def test_stopped_and_started_again_it_completes(runs):
         if event.stage == "trial":
             stopping.stop()
 
-    plan = Plan(datasets=["wine"], methods=["glm", "majority"], budget="smoke")
+    plan = Plan(datasets=["wine"], methods=["idle", "majority"], budget="smoke")
     with watch(stop), pytest.raises(BenchmarkError, match="was stopped"):
         hopular_benchmark(plan)
     statuses = [
@@ -227,20 +223,19 @@ def test_stopped_and_started_again_it_completes(runs):
     ]
     assert "KILLED" in statuses
     assert "RUNNING" not in statuses
-    outcome = run(datasets=["wine"], methods=["glm", "majority"])
+    outcome = run(datasets=["wine"], methods=["idle", "majority"])
     assert (outcome.units, outcome.failed) == (2, {})
     found = [r for r in all_runs(open_store()) if r.data.tags.get("hopular.dataset") == "wine"]
     assert {r.info.status for r in found} == {"FINISHED"}
     assert len([r for r in found if r.data.tags["hopular.kind"] == "trial"]) == 3
 
 
-@pytest.mark.soak
 def test_dask_gives_the_same_scores(runs, first):
     before = load_results(open_store(), first.benchmark).scores
-    outcome = run(datasets=["iris"], methods=["glm", "majority"], replicates=2, seed=0, runner="dask", workers=1)
+    outcome = run(datasets=["iris"], methods=["glm"], replicates=2, seed=0, runner="dask", workers=1)
     scores = load_results(open_store(), outcome.benchmark).scores
     columns = ["dataset", "method", "split", "seed", "metric", "value"]
-    expected = before[(before["dataset"] == "iris") & before["method"].isin(["glm", "majority"])]
+    expected = before[(before["dataset"] == "iris") & (before["method"] == "glm")]
     assert scores[columns].values.tolist() == expected[columns].values.tolist()
 
 
@@ -252,7 +247,7 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path, monkeypatch):
     for name in ("one", "two"):
         (tmp_path / f"{name}.csv").write_text(TABLE.replace("0,", f"{len(name)}0,"))
     (tmp_path / "bad.csv").write_text("only\n")
-    plan = Plan(budget="smoke", methods=["majority", "naive_bayes"], target="y")
+    plan = Plan(budget="smoke", methods=["idle", "majority"], target="y")
 
     def look():
         return hopular_new_datasets(str(tmp_path), [], plan)
@@ -275,17 +270,33 @@ def test_new_datasets_are_benchmarked_once(runs, tmp_path, monkeypatch):
     assert json.loads((page.parent / "benchmark.json").read_text())["id"].startswith("new-datasets-smoke-")
 
 
+def test_more_splits_than_a_dataset_has_are_a_mistake(runs, prefect_server, monkeypatch, capfd):
+    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
+    before = len(all_runs(open_store()))
+    assert run_command(app, ["benchmark", "iris", "--methods", "idle", "--budget", "smoke", "--splits", "99"]) == 2
+    assert "error: splits is 99, but iris has 5: use 1 to 5, or all" in capfd.readouterr().err
+    assert len(all_runs(open_store())) == before
+
+
+def test_a_dataset_with_fewer_splits_is_noted_and_run_on_those_it_has(runs, tmp_path):
+    (tmp_path / "short.csv").write_text(TABLE)
+    (tmp_path / "short.toml").write_text('target = "y"\n[protocol]\nscheme = "holdout"\n')
+    outcome = run(datasets=["iris", str(tmp_path / "short.csv")], methods=["idle"], splits=2)
+    assert outcome.units == 3
+    notes = [event.message for event in outcome.events if event.stage == "note"]
+    assert notes == ["short has 1 of the 2 splits asked for, and is run on these"]
+
+
 def test_a_benchmark_of_nothing_says_why(runs):
     with pytest.raises(BenchmarkError, match="none of the methods majority is for regression, which 'diabetes' is"):
         run(datasets=["diabetes"], methods=["majority"])
 
 
-@pytest.mark.soak
 def test_a_unit_whose_run_was_deleted_is_done_again(runs):
     client = open_store()
-    first = load_results(client, run(datasets=["iris"], methods=["majority"]).benchmark).units[0].run_id
+    first = load_results(client, run(datasets=["iris"], methods=["idle"]).benchmark).units[0].run_id
     client.delete_run(first)
-    again = run(datasets=["iris"], methods=["majority"])
+    again = run(datasets=["iris"], methods=["idle"])
     assert (again.units, again.reused, again.failed) == (1, 0, {})
     [unit] = load_results(client, again.benchmark).units
     assert unit.run_id != first

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from flows import benchmark
-from flows.benchmark import refusals
+from flows.benchmark import missing_splits, refusals
 from flows.plan import Plan
 from flows.schedule import Course
 
@@ -40,3 +40,17 @@ def test_what_was_begun_and_not_finished_is_closed(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(benchmark, "end_running", lambda _, keys, *__: closed.append(keys))
     benchmark._end_units([course("new", 0, 0), course("queued", 1, 1), course("running", 2, 1), course("done", 3, 3)])
     assert closed == [{"queued", "running"}]
+
+
+def test_more_splits_than_there_are_are_refused_with_the_number() -> None:
+    with pytest.raises(ValueError, match=r"^splits is 99, but iris has 5: use 1 to 5, or all$"):
+        missing_splits(99, {"iris": 5})
+    with pytest.raises(ValueError, match=r"^splits is 9, but no dataset has more than 5: use 1 to 5, or all$"):
+        missing_splits(9, {"iris": 5, "eye": 1})
+    with pytest.raises(ValueError, match=r"^splits is 2, but eye has 1: use 1, or all$"):
+        missing_splits(2, {"eye": 1})
+
+
+def test_a_dataset_with_fewer_splits_than_others_is_noted() -> None:
+    notes = missing_splits(4, {"iris": 5, "eye": 1, "glass": 4})
+    assert notes == ["eye has 1 of the 4 splits asked for, and is run on these"]

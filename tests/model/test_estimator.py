@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from hopular import HopularClassifier, HopularRegressor
 
-SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 20, "random_state": 0}
+SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 5, "random_state": 0}
 LEARNS = {**SMALL, "max_epochs": 80}
 LEVELS = np.array(["low", "mid", "high"])
 
@@ -327,7 +327,7 @@ class Recorder:
 
 def test_hooks_see_every_epoch_and_validation():
     recorder = Recorder()
-    model = HopularClassifier(**SMALL).fit(*numbers(), hooks=[recorder])
+    model = HopularClassifier(**{**SMALL, "max_epochs": 20}).fit(*numbers(), hooks=[recorder])
     assert [p.epoch for p in recorder.epochs] == list(range(1, 21))
     assert all(p.max_epochs == 20 and p.train_loss > 0 and p.network is not None for p in recorder.epochs)
     assert [p.without_network() for p in recorder.validations] == model.history_

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from hopular import HopularClassifier, HopularRegressor
 
 ENOUGH = 60  # epochs in which the checks that ask for accuracy are met
-SMALL = {"max_epochs": 10, "n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "random_state": 0}
+SMALL = {"max_epochs": 3, "n_blocks": 1, "n_networks": 1, "embedding_dim": 8, "random_state": 0}
 
 
 @pytest.fixture(autouse=True)

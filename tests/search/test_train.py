@@ -59,6 +59,18 @@ def test_it_is_the_trials_own_model_warm_or_not(iris, tmp_path):
     assert sorted(kept.classes) == ["setosa", "versicolor", "virginica"]
 
 
+def test_a_warm_block_within_another_uses_its_processes_and_leaves_them_to_it(problem, tmp_path):
+    url, budget = f"sqlite:///{tmp_path}/studies.db", Budget(trials=1)
+    with keep_warm(2):
+        with keep_warm(2):
+            search(problem, "constant", budget, storage=url)
+            (process,) = workers()
+        assert workers() == [process]
+        search(problem, "constant", budget, seed=1, storage=url)
+        assert workers() == [process]
+    assert workers() == []
+
+
 def test_a_failure_says_of_which_kind(problem, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing")
     best = search(problem, "actor", Budget(), storage=f"sqlite:///{tmp_path}/studies.db").best
