@@ -102,7 +102,7 @@ best = search(problem, "qda", preset("smoke")).best
 model = get_method("qda").make(data.task, best.params, Run(seed=0)).fit(problem.X_train, problem.y_train)
 save_model(model, Path("saved"))
 assert (load_model(Path("saved")).predict(problem.X_valid) == model.predict(problem.X_valid)).all()
-print(best.score)
+print(best.metrics["accuracy"])
 """
     environment = {**os.environ, "HOPULAR_PLUGINS": str(elsewhere / "my-methods"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", use], env=environment, capture_output=True, text=True, timeout=120)
