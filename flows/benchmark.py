@@ -131,7 +131,7 @@ def _refit(runner: Any, ranked: Any, decision: Decision, courses: list[Course]) 
 
 
 def _champion(decision: Decision, refitted: Any | None) -> str:
-    """What became of a dataset's champion; without a model of all rows it stays what it was."""
+    """Say what became of a dataset's champion; without a model of all rows it stays what it was."""
     if refitted is None:
         return decision.stays()
     refitted.wait()

@@ -85,7 +85,7 @@ def report(
 
 
 def lineage_of(results: Results) -> Lineage:
-    """Where a benchmark came from; commits, versions and devices are those of its units."""
+    """Return where a benchmark came from; commits, versions and devices are those of its units."""
     limits = ", ".join(f"{name} {value}" for name, value in results.settings.get("limits", {}).items())
     budget, made_with = str(results.settings.get("budget", "")), results.made_with
     return Lineage(

@@ -123,7 +123,7 @@ def split(reference: str, target: str | None) -> list[tuple[str, str]]:
     **KEPT,
 )
 def audit(reference: str, target: str | None, fingerprint: str, splits: list[str]) -> list[tuple[str, str, str]]:
-    """What is wrong or odd with a dataset and the splits in use, the worst first; all named by their fingerprints."""
+    """Audit a dataset and the splits in use, all named by their fingerprints; the worst findings come first."""
     dataset = load(reference, target=target)
     findings = audit_dataset(dataset, [found for found in make_splits(dataset) if found.fingerprint in splits])
     return [(found.severity, found.check, found.sentence) for found in findings]

@@ -60,7 +60,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Decision:
-    """What is to become of a dataset's champion: who is to replace it, if anyone, and why or why not."""
+    """A verdict on a dataset's champion: who is to replace it, if anyone, and why or why not."""
 
     dataset: str
     reason: str

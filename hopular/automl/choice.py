@@ -44,7 +44,7 @@ class Choice:
 
     @property
     def loss(self) -> float:
-        """What decides: the lower, the better."""
+        """Return the loss that decides: the lower, the better."""
         return -score_of(DEFAULT, self.metrics)
 
     def test_predictions(self) -> Array:

@@ -67,7 +67,7 @@ class Spare:
         return not self._thread.is_alive()
 
     def has_rehearsed(self, choice: Choice) -> bool:
-        """Whether the imports of all members are done in the process."""
+        """Return whether the imports of all members are done in the process."""
         return self.worker.is_alive and {member.candidate.name for member in choice.members} <= self._rehearsed
 
     def _rehearse_all(self) -> None:

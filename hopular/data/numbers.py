@@ -36,7 +36,7 @@ _STAND_INS = (0.0, 9.0, 99.0, 999.0)  # plain numbers that often mean something 
 
 @dataclass(frozen=True)
 class NumberForm:
-    """How the numbers of a column are written: those like 1.234,5 kg with ',' and 'kg'.
+    """The way the numbers of a column are written: those like 1.234,5 kg with ',' and 'kg'.
 
     The other one of comma and point separates thousands. Without a decimal sign all numbers are plain digits.
     """
@@ -50,7 +50,7 @@ Form = str | NumberForm  # of the dates of a column, as `strptime` takes it, or 
 
 @dataclass(frozen=True)
 class Style:
-    """What is known of all numbers of a file."""
+    """Facts on all numbers of a file."""
 
     delimiter: str = ""  # empty where the file is not text
     decimal: str = ""  # the sign that is clearly a decimal one somewhere in the file
@@ -111,7 +111,7 @@ def guess_form(texts: Sequence[str], style: Style) -> Guess | None:
 
 
 def is_doubtful(texts: Iterable[str], sign: str = ".") -> bool:
-    """Whether some of the texts have the sign, and it may separate thousands in all of these."""
+    """Return whether some of the texts have the sign, and it may separate thousands in all of these."""
     found = False
     for text in texts:
         if sign in text:
@@ -151,7 +151,7 @@ def _guess(bodies: Sequence[str], unit: str, style: Style) -> Guess | None:
 
 
 def _separates(sign: str, bodies: Sequence[str], unit: str, style: Style) -> tuple[bool, bool]:
-    """Whether a sign with three digits behind it everywhere separates thousands, and whether that is in doubt."""
+    """Decide whether a sign with three digits behind it everywhere separates thousands, and if that is in doubt."""
     plain = [abs(float(body)) for body in bodies if sign not in body]
     if any(value >= 1000 for value in plain):
         return False, False

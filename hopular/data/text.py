@@ -272,7 +272,7 @@ def _doubtful(frame: pd.DataFrame, rows: list[list[str]], decimal: str) -> tuple
 
 
 def _may_be_thousands(fractions: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
-    """Whether all numbers have three digits behind the decimal sign at most, and one to three before it."""
+    """Return whether all numbers have at most three digits behind the decimal sign and one to three before it."""
     times = 1000 * fractions
     return bool(fractions.min() >= 1 and fractions.max() < 1000 and (np.abs(times - np.round(times)) < 1e-6).all())
 

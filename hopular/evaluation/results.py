@@ -51,7 +51,7 @@ class DatasetFacts:
 
 @dataclass(frozen=True)
 class Maker:
-    """What a unit was made with, also if it is of an earlier benchmark."""
+    """The code, libraries and device that made a unit, also one of an earlier benchmark."""
 
     commit: str = ""  # with "(changed)" if files differed from it; empty where there is no repository
     code: str = ""  # fingerprint of the source that its method runs

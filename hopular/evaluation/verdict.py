@@ -54,7 +54,7 @@ def per_dataset(results: Results) -> dict[str, str]:
 
 
 def _model(results: Results, delivered: Delivered) -> str:
-    """What is handed out, its score and its rows; and who is ahead on the test rows, which decided nothing."""
+    """Name what is handed out, its score and its rows; and who is ahead on the test rows, which decided nothing."""
     facts = results.datasets[0]
     metric = get_metric(PRIMARY[facts.task])
     table = primary_summary(results).reset_index().set_index("method")

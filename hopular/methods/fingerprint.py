@@ -42,7 +42,7 @@ DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What computes the results of a method: where it is the same, so are they."""
+    """The code, libraries and device that compute a method's results: where they are the same, so are the results."""
 
     code: str
     versions: Mapping[str, str]  # of the libraries

@@ -1,4 +1,4 @@
-"""How Non-Parametric Transformers are trained in their authors' code: masking, loss, learning rate and optimiser.
+"""Train Non-Parametric Transformers as their authors' code does: masking, loss, learning rate and optimiser.
 
 Figures are those of the authors' runs on small tables (scripts/uci_class_reg.sh of their repository), which are the
 settings that the Hopular paper took over.

@@ -189,7 +189,7 @@ def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
 
 
 def _run_tiles(results: Results) -> list[Tile]:
-    """How much was run and for how long."""
+    """Count what was run and for how long."""
     failed, untried = len(failed_units(results)), len(untried_units(results))
     note = f"{failed} failed" if failed else "none failed"
     searches = words.whole(len(results.units) - untried)

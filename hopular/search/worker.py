@@ -143,7 +143,7 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its process is there."""
+        """Return whether its process is there."""
         return self._connection is not None and self._process is not None and self._process.poll() is None
 
     def start(self, beat: Callable[[], None]) -> None:

@@ -72,7 +72,7 @@ def check_store(client: Any, units: int) -> Counter[tuple[str, str]]:
 
 
 def study_slots(runs: Path) -> Counter[tuple[str, int]]:
-    """How often each slot of each study is in the database of studies; what is leased or running still is an error."""
+    """Count each slot of each study in the database of studies; what is leased or running still is an error."""
     with sqlite3.connect(runs / "optuna.db") as connection:
         rows = connection.execute(
             "SELECT study_name, value_json FROM trials JOIN studies USING (study_id) "

@@ -99,7 +99,7 @@ def test_everything_asked_for_is_on_the_page(results: Results, page: str) -> Non
 
 @pytest.fixture(scope="module")
 def fitted() -> Results:
-    """What a fit leaves: an ensemble is delivered, another method is ahead on the test rows, one was not tried."""
+    """Results of a fit: an ensemble is delivered, another method is ahead on the test rows, one was not tried."""
     results = make_results(1, ("stacking", "ensemble", "mlp", "majority"), 1)
     scores = results.scores.copy()
     best = (scores["method"] == "stacking") & (scores["metric"] == "accuracy")

@@ -179,7 +179,7 @@ def raw_trials(url):
 
 
 def states(url):
-    """How many trials there are in each of Optuna's states."""
+    """Count the trials in each of Optuna's states."""
     return Counter(query(url, "SELECT state FROM trials"))
 
 
