@@ -17,6 +17,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by whoever started the 
 
 LONGEST = (  # files that take half a minute or more, the longest first
     "flows/test_benchmark.py",
+    "flows/test_champion_flow.py",
     "e2e/test_deployments.py",
     "faults/test_stop.py",
     "model/test_sklearn_checks.py",
