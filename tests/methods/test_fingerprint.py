@@ -45,8 +45,11 @@ def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOPULAR_PLUGINS", str(tmp_path))
     monkeypatch.setattr(hopular.methods, "__path__", [*hopular.methods.__path__, str(tmp_path / "methods")])
     monkeypatch.setattr(search_spaces, "__path__", [*search_spaces.__path__, str(tmp_path / "search_spaces")])
+    hopular.methods.methods.cache_clear()
     yield tmp_path
-    sys.modules.pop("hopular.methods.mine", None)
+    for package in ("hopular.methods", "search_spaces"):
+        sys.modules.pop(f"{package}.mine", None)
+    hopular.methods.methods.cache_clear()
 
 
 def change(file: Path, old: str, new: str) -> None:
