@@ -322,7 +322,7 @@ def torn():
 
 @pytest.mark.parametrize(("criterion", "metric", "best"), [("loss", "log_loss", 1), ("accuracy", "accuracy", 0)])
 def test_the_budgets_criterion_decides_everywhere(torn, sqlite, monkeypatch, criterion, metric, best):
-    """Which trial is best, what Optuna is told, which model a process keeps, and what the pruner compares."""
+    """Check the best trial, what Optuna is told, the model a process keeps, and what the pruner compares."""
     monkeypatch.setattr(warm, "Worker", InlineWorker)
     budget = Budget(criterion=criterion)
     result = search(torn, "torn", budget, storage=sqlite)
