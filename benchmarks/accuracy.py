@@ -6,7 +6,6 @@ writes its table to docs/. One process per core, one thread each.
 
 from __future__ import annotations
 
-import copy
 import os
 import sys
 import time
@@ -20,7 +19,6 @@ import torch
 
 from hopular import HopularClassifier
 from hopular.data import load, make_splits
-from hopular.model.training import Progress
 
 DATASETS = ("glass", "statlog-heart", "haberman", "ecoli", "vertebral-column3", "breast-cancer")
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -40,28 +38,10 @@ STUDIES: dict[str, tuple[dict[str, dict[str, Any]], tuple[int, ...]]] = {  # set
     "options": (OPTIONS, (0,)),
     "unseen": ({"paper, 2,000 epochs": RECIPES["paper, 2,000 epochs"], **OPTIONS}, (2, 3)),
 }
-BY_LOSS = "state by validation loss"
 
 
-class LowestLoss:
-    """Remembers the state with the lowest validation loss, whichever state the recipe keeps."""
-
-    def __init__(self) -> None:
-        self.loss, self.state = float("inf"), None
-
-    def on_epoch(self, progress: Progress) -> None:
-        pass
-
-    def on_validation(self, progress: Progress) -> None:
-        if progress.loss < self.loss:
-            self.loss, self.state = progress.loss, copy.deepcopy(progress.network.state_dict())
-
-
-def run(label: str, settings: dict[str, Any], dataset: str, fold: int) -> list[dict[str, Any]]:
-    """Fit one setting on one fold with its validation rows, and score the test rows.
-
-    Where validation score picks the state, what validation loss would have picked is scored as well.
-    """
+def run(label: str, settings: dict[str, Any], dataset: str, fold: int) -> dict[str, Any]:
+    """Fit one setting on one fold with its validation rows, and score the test rows."""
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", UserWarning)
     data = load(dataset)
@@ -69,15 +49,9 @@ def run(label: str, settings: dict[str, Any], dataset: str, fold: int) -> list[d
     train, valid, test = ((data.X.iloc[rows], data.y.iloc[rows]) for rows in (split.train, split.valid, split.test))
     model = HopularClassifier(random_state=0, **settings)
     start = time.perf_counter()
-    lowest = LowestLoss()
-    model.fit(*train, eval_set=valid, hooks=[lowest])
-    result = {"dataset": dataset, "fold": fold, "seconds": time.perf_counter() - start}
-    results = [{"setting": label, "accuracy": model.score(*test), **result}]
-    if settings.get("recipe") == "paper":
-        model.network_.load_state_dict(lowest.state)
-        model._set_network(model.network_, model.rows_)
-        results.append({"setting": f"{label}, {BY_LOSS}", "accuracy": model.score(*test), **result})
-    return results
+    model.fit(*train, eval_set=valid)
+    seconds = time.perf_counter() - start
+    return {"setting": label, "accuracy": model.score(*test), "dataset": dataset, "fold": fold, "seconds": seconds}
 
 
 def study(settings: dict[str, dict[str, Any]], folds: tuple[int, ...]) -> pd.DataFrame:
@@ -92,17 +66,17 @@ def study(settings: dict[str, dict[str, Any]], folds: tuple[int, ...]) -> pd.Dat
             for label, chosen in settings.items()
         ]
         for number, done in enumerate(as_completed(work), start=1):
-            results += done.result()
-            for r in done.result():
-                text = f"[{number}/{len(work)}] {r['setting']}: {r['dataset']} fold {r['fold']}"
-                print(f"{text}: {r['accuracy']:.3f} in {r['seconds']:.1f} s", flush=True)
+            r = done.result()
+            results.append(r)
+            text = f"[{number}/{len(work)}] {r['setting']}: {r['dataset']} fold {r['fold']}"
+            print(f"{text}: {r['accuracy']:.3f} in {r['seconds']:.1f} s", flush=True)
     return pd.DataFrame(results)
 
 
 def markdown(results: pd.DataFrame, order: list[str]) -> str:
     """Mean test accuracy per dataset and over all, and mean seconds, one row per setting."""
     accuracy = results.pivot_table(index="setting", columns="dataset", values="accuracy")[list(DATASETS)]
-    accuracy = accuracy.loc[[label for label in accuracy.index if label.removesuffix(f", {BY_LOSS}") in order]]
+    accuracy = accuracy.loc[[label for label in order if label in accuracy.index]]
     accuracy["mean"] = accuracy.mean(axis=1)
     seconds = results.groupby("setting")["seconds"].mean()
     lines = ["| setting | " + " | ".join(accuracy.columns) + " | seconds |", "|---" * (len(accuracy.columns) + 2) + "|"]

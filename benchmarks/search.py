@@ -1,11 +1,11 @@
-"""What the search costs beside the fits, and what a second worker gains: `python -m benchmarks.search`.
+"""What a search costs beside the fits, what a second worker and shared trainings gain: `python -m benchmarks.search`.
 
 Overhead is the time of a trial that is neither fit nor prediction: proposing, storing, and the way to the worker
 process and back. It is measured with a method that does nothing (tests/methods_for_tests/methods/idle.py), at the start
 of a study and with 1,000 finished trials of ten parameters in it. The speed-up is that of 60 XGBoost trials by two jobs
 over one, the start of the worker processes included; all 60 are drawn at random, so that both try the same settings.
 One and two take turns, and the shortest time of each counts. Fingerprints are those of all methods together, with no
-file parsed before.
+file parsed before. Three betas of Hopular are fitted in one training and one by one, in turns.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def fill(search: object, trials: int) -> None:
         trial = study.ask()
         settings = search.proposer._module.suggest(trial, "small")  # type: ignore[attr-defined]
         record = Record(slot, 0, settings, "complete", score=0.5 + settings["p0"] / 4)
-        search.study.lease(slot + 1)  # type: ignore[attr-defined]
+        search.study.lease([slot])  # type: ignore[attr-defined]
         search.study.start(slot, trial.params, trial.distributions)  # type: ignore[attr-defined]
         search.study.add(record)  # type: ignore[attr-defined]
 
@@ -115,6 +115,32 @@ def fingerprints() -> float:
     return time.perf_counter() - start
 
 
+def sharing(name: str, max_epochs: int | None = None) -> tuple[float, float]:
+    """Processor seconds of the first three settings of Hopular's grid on a dataset: one by one, and in one training."""
+    from hopular.data import load
+    from hopular.data.splits import make_splits
+    from hopular.methods import Run, get_method
+    from hopular.search.budget import Budget
+    from hopular.search.fit import fit_jobs
+    from hopular.search.job import Job
+    from hopular.search.problem import make_problem
+    from search_spaces.hopular import grid
+
+    dataset, budget, method = load(name), Budget(max_epochs=max_epochs), get_method("hopular")
+    problem = make_problem(dataset, make_splits(dataset)[0])
+    settings = [budget.settings_of(method, setting, trials=3) for setting in grid("small")[:3]]
+    jobs = [Job("hopular", params, Run(slot), slot=slot) for slot, params in enumerate(settings)]
+
+    def seconds(jobs: list[Job]) -> float:
+        start = time.process_time()
+        outcomes = fit_jobs(problem, jobs, lambda: None, lambda *_: False)
+        assert all(outcome.state == "complete" for outcome in outcomes), outcomes
+        return time.process_time() - start
+
+    seconds(jobs[:1])
+    return sum(seconds([job]) for job in jobs), seconds(jobs)
+
+
 def main(args: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
     parser.add_argument("--trials", type=int, default=50, help="trials that overhead is measured over")
@@ -145,6 +171,10 @@ def main(args: list[str] | None = None) -> None:
     table.add_row(f"{options.booster_trials} XGBoost trials, one job / two jobs", speed, f">= {AIM_SPEED_UP}")
     known = min(fingerprints() for _ in range(10))
     table.add_row("fingerprints of all methods", f"{1e3 * known:.0f} ms", f"<= {AIM_FINGERPRINTS} ms")
+    for name in ("iris", "wine"):
+        alone, together = (min(turn) for turn in zip(*(sharing(name) for _ in range(options.repeats)), strict=True))
+        measured = f"{together:.1f} s / {alone:.1f} s = {together / alone:.2f}"
+        table.add_row(f"three betas of Hopular on {name}, together / one by one", measured, "< 1")
     table.add_row("bare XGBoost fits, one process / two", f"{bare:.2f}", "what is possible now")
     Console(width=100).print(table)
     print(f"{os.cpu_count()} cores, load {load_before:.1f} before and {os.getloadavg()[0]:.1f} after")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import statistics
 import time
 from collections.abc import Callable
@@ -12,11 +11,11 @@ import torch
 from benchmarks.floor import Shape, floor_step
 from benchmarks.plain import plain_step
 from hopular.model.architecture import Architecture
-from hopular.model.dropout import Dropouts
-from hopular.model.masking import Masking
 from hopular.model.network import Hopular
-from hopular.model.objective import objective
-from hopular.model.optimizer import Lamb, LambSettings
+from hopular.model.recipe import paper_recipe
+from hopular.model.trainer import HopularStep, Part
+
+HALFWAY = 0.5  # share of training that is done: both losses have the same weight there
 
 
 def training_step(shape: Shape, values: str, stored: int | None = None) -> Callable[[], None]:
@@ -32,23 +31,15 @@ def training_step(shape: Shape, values: str, stored: int | None = None) -> Calla
         embedding_dim=shape.e,
         values=values,  # type: ignore[arg-type]
     )
-    torch.manual_seed(0)
-    network = Hopular(arch)
-    slow = copy.deepcopy(network)
-    optimizer = Lamb(network.parameters(), slow.parameters(), 0.005, LambSettings())
-    rows = torch.randn(stored or shape.n, shape.d)
-    rows[:, -1] = torch.randint(0, 6, (len(rows),)).float()
-    batch = rows[: shape.n]
-    masking = Masking(arch.widths, arch.target, 0.025, 0.175, seed=0)
-    dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, 0, torch.device("cpu"))
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(stored or shape.n, shape.d, generator=generator)
+    rows[:, -1] = torch.randint(0, 6, (len(rows),), generator=generator).float()
+    parts = [Part(torch.arange(len(rows)), torch.arange(0))]
+    training = HopularStep(Hopular(arch, [0]), paper_recipe(len(rows)), [0], rows, parts)
+    of_member = rows.T[None].contiguous()
 
     def step() -> None:
-        dropouts.renew()
-        seen, masked = masking(batch)
-        predictions = network(seen, masked, network.store(rows, dropouts), dropouts, leave_out_own=True)
-        loss = objective(predictions, batch, network.summary.groups, arch.target, gamma=0.5)
-        loss.backward()
-        optimizer.step(1e-3)
+        training.learn(of_member, shape.n, HALFWAY)
 
     return step
 

@@ -35,7 +35,7 @@ def _printed(app: Any, words: list[str]) -> str:
 
 def parameters_of_estimators() -> str:
     """A row per entry of the docstring, with the defaults of the signature; an entry may be of several parameters."""
-    from hopular.model.base import HopularEstimator
+    from hopular.model.estimator import HopularEstimator
 
     entries = inspect.getdoc(HopularEstimator).partition("----------\n")[2]  # type: ignore[union-attr]
     signature = inspect.signature(HopularEstimator).parameters

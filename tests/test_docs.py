@@ -123,11 +123,11 @@ def test_the_time_of_the_published_protocol_is_what_the_measured_step_makes_it()
     [step] = re.findall(
         r"\| \(165, 14, 4, 8\) \| 1 \|(?: [\d.]+ ms \|){2} ([\d.]+) ms", (ROOT / "docs/speed.md").read_text()
     )
-    fits = len(grid("small")) * 4 * len(expand(["small"]))
+    fits = len(grid("small", "paper")) * 4 * len(expand(["small"]))
     hours = 10_000 * float(step) / 1000 * fits / 3600
     page = " ".join((ROOT / REPRODUCE).read_text().split())
     assert f"takes {float(step) / 1000:.3f} s on one core" in page
-    assert f"{len(grid('small'))} settings on each of 84 splits {round(hours, -1):.0f} hours" in page
+    assert f"{len(grid('small', 'paper'))} settings on each of 84 splits {round(hours, -1):.0f} hours" in page
     assert f"which is {hours / 24:.0f} days of one core" in page
 
 

@@ -124,6 +124,8 @@ def _tags(parent: str, lineage: Lineage, record: Record) -> dict[str, str]:
         "hopular.state": record.state,
         "hopular.trial_seed": str(record.seed),
     }
+    if record.shared_by > 1:
+        tags["hopular.shared_by"] = str(record.shared_by)  # trials of one fit, whose seconds are divided among them
     if record.kind:
         tags["hopular.failure"] = record.kind
         tags["hopular.reason"] = without_secrets(record.message)

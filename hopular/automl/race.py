@@ -131,7 +131,7 @@ class Race:
         self._tell(News("start", candidate.name))
         try:
             with worker_for(self._problem, POOL, self.threads) as worker:
-                outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit)
+                (outcome,) = worker.run([job], report=lambda *_: False, beat=beat, max_seconds=limit)
         except InfrastructureError as error:  # no fault of the method, but no use for it either
             outcome = Outcome("failed", kind="crash", message=str(error))
         with self.lock:

@@ -90,7 +90,7 @@ class Spare:
         began = time.monotonic()
         run = Run(seed, self._threads, max_seconds=REHEARSAL[0])
         job = Job(method, params, run, folder=self._folder / method)
-        self.worker.run(job, report=lambda _percent, _score: False, beat=self._beat, max_seconds=REHEARSAL[1])
+        self.worker.run([job], report=lambda *_: False, beat=self._beat, max_seconds=REHEARSAL[1])
         if not self.worker.is_alive:  # the rehearsal has cost it
             self._rehearsed.clear()
         self._rehearsed.add(method)
@@ -162,7 +162,7 @@ def refit(
         run = Run(setting.seed, threads, max_seconds=setting.max_seconds)
         worker.use(problems[method.group])
         job = Job(method.name, setting.params, run, folder=target)
-        outcome = worker.run(job, report=lambda _percent, _score: False, beat=beat)
+        (outcome,) = worker.run([job], report=lambda *_: False, beat=beat)
         if outcome.state == "complete" and not outcome.unsaved:
             members[place] = replace(member, folder=target, rows=outcome.rows, is_refit=True)
         else:

@@ -92,11 +92,11 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         import pandas as pd
 
         from hopular.methods import get_method
-        from hopular.model.holdout import holdout
+        from hopular.model.folds import hold_out
 
         X, y = pd.DataFrame(X), pd.Series(y).reset_index(drop=True)
         if eval_set is None:
-            train, held_out = holdout(
+            train, held_out = hold_out(
                 len(X), 0.2, y.to_numpy() if self._task == "classification" else None, self.random_state
             )
             eval_set = (X.iloc[held_out], y.iloc[held_out])

@@ -29,5 +29,6 @@ METHOD = Method(
     has_curve=True,
     has_recipe=True,
     has_architecture=True,
+    shares=("beta",),
     uses_gpu=True,
 )

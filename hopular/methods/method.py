@@ -35,7 +35,8 @@ class Method:
     frames as a Dataset holds them (float64 and category columns, NaN) and labels as strings or numbers. Parameters out
     of range are refused by `make` with a ValueError, or by `fit` with InvalidParametersError or scikit-learn's own.
     Methods that stop early use `eval_set`, the others ignore it. Where `has_curve`, `fit` takes `hooks` with `on_epoch`
-    and `on_validation` (see hopular.model.training.Hook), which may raise to end the fit.
+    and `on_validation` (see hopular.model.trainer.Hook), which may raise to end the fit. Settings that differ in what
+    is named in `shares` only can be fitted at once, by hopular.model.table.fit_together; they may differ in seed, too.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Method:
     has_curve: bool = False
     has_recipe: bool = False  # whether `params` may name a recipe: "default", or "paper" for the published one
     has_architecture: bool = False  # whether `params` may name an architecture, and figures say which one it was
+    shares: tuple[str, ...] = ()  # parameters in which settings may differ that share one training
     uses_gpu: bool = False
     notes: tuple[str, ...] = field(default=())
 

@@ -11,7 +11,7 @@ from hopular.methods.method import Method, Run
 
 def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
     """MLPClassifier or MLPRegressor with the given settings."""
-    from hopular.methods.neural.estimators import MLPClassifier, MLPRegressor
+    from hopular.model.perceptron_estimators import MLPClassifier, MLPRegressor
 
     estimator = MLPClassifier if task == "classification" else MLPRegressor
     made = estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)

@@ -23,7 +23,7 @@ def maker(kind: str) -> Callable[[Task, Mapping[str, Any], Run], Any]:
 
     def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
         """PlainClassifier or PlainRegressor with the given settings."""
-        from hopular.methods.neural.estimators import PlainClassifier, PlainRegressor
+        from hopular.model.perceptron_estimators import PlainClassifier, PlainRegressor
 
         estimator = PlainClassifier if task == "classification" else PlainRegressor
         made = estimator(

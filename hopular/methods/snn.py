@@ -11,7 +11,7 @@ from hopular.methods.method import Method, Run
 
 def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
     """SNNClassifier or SNNRegressor with the given settings."""
-    from hopular.methods.neural.estimators import SNNClassifier, SNNRegressor
+    from hopular.model.perceptron_estimators import SNNClassifier, SNNRegressor
 
     estimator = SNNClassifier if task == "classification" else SNNRegressor
     made = estimator(**params, random_state=run.seed, device=run.device, max_seconds=run.max_seconds)

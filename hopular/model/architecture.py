@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-Embedding = Literal["sum", "projected"]
+Embedding = Literal["sum", "projected", "periodic"]
 Values = Literal["tied", "separate"]
 Summary = Literal["attribute", "joint"]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The three parts in which the paper and the code released with it differ."""
+    """The three parts in which the paper, the code released with it and the default differ."""
 
     embedding: Embedding
     values: Values
@@ -21,7 +21,7 @@ class Parts:
 
 
 ARCHITECTURES = {
-    "default": Parts("sum", "separate", "attribute"),  # the paper's, with the released code's values
+    "default": Parts("periodic", "separate", "attribute"),  # the released code's values, and waves of numbers
     "paper": Parts("sum", "tied", "attribute"),
     "released": Parts("projected", "separate", "joint"),
 }
@@ -43,6 +43,58 @@ def choose_parts(
     return Parts(embedding or named.embedding, values or named.values, summary or named.summary)
 
 
+@dataclass(frozen=True)
+class Sizes:
+    """L, M and e of Section A.3."""
+
+    n_blocks: int
+    n_networks: int
+    embedding_dim: int
+
+
+PUBLISHED = Sizes(4, 8, 32)
+WIDE = 40  # attributes from which on embeddings are halved: a block's products grow with the square of d e
+
+
+def choose_sizes(
+    architecture: str,
+    n_attributes: int,
+    n_blocks: int | None = None,
+    n_networks: int | None = None,
+    embedding_dim: int | None = None,
+) -> Sizes:
+    """Return the sizes of a named architecture for a table of so many attributes, with those replaced that are given.
+
+    The default architecture is narrow: docs/default-recipe.md shows what width is worth.
+    """
+    named = PUBLISHED if architecture != "default" else Sizes(4, 2, 8 if n_attributes <= WIDE else 4)
+    return Sizes(n_blocks or named.n_blocks, n_networks or named.n_networks, embedding_dim or named.embedding_dim)
+
+
+@dataclass(frozen=True)
+class Regularisation:
+    """The dropouts p_i and p_h, and the share of features that a training step replaces by random values."""
+
+    dropout_embedding: float
+    dropout_block: float
+    replace_probability: float
+
+
+def choose_regularisation(
+    architecture: str,
+    dropout_embedding: float | None = None,
+    dropout_block: float | None = None,
+    replace_probability: float | None = None,
+) -> Regularisation:
+    """Return the regularisation of a named architecture, with what is given replaced."""
+    named = Regularisation(0.2, 0.2, 0.0) if architecture == "default" else Regularisation(0.1, 0.1, 0.175)
+    return Regularisation(
+        named.dropout_embedding if dropout_embedding is None else dropout_embedding,
+        named.dropout_block if dropout_block is None else dropout_block,
+        named.replace_probability if replace_probability is None else replace_probability,
+    )
+
+
 def describe_parts(parts: Parts) -> str:
     """Return the name of the architecture with these parts, or the parts themselves if none has them."""
     named = {known: name for name, known in ARCHITECTURES.items()}
@@ -62,9 +114,9 @@ class Architecture:
     dropout_embedding: float = 0.1
     dropout_block: float = 0.1
     dropout_summary: float = 0.01
-    embedding: Embedding = ARCHITECTURES["default"].embedding
-    values: Values = ARCHITECTURES["default"].values
-    summary: Summary = ARCHITECTURES["default"].summary
+    embedding: Embedding = "sum"
+    values: Values = "separate"
+    summary: Summary = "attribute"
 
     @property
     def n_attributes(self) -> int:

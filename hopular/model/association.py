@@ -1,13 +1,16 @@
 """Softmax associations: the retrieval of Eq. 2 that every Hopfield network of the model performs, in bounded memory.
 
-H_s passes M groups, each with all n stored rows; H_f one group per row and network, with that row's d attributes. Work
-goes through cache-sized chunks, so the n x n associations of a full batch never exist at once; where they are few they
-are kept for the backward pass, otherwise they are computed again there.
+`associate` serves H_s, where all rows of a batch read the same stored rows: products of matrices.
+`associate_attributes` serves H_f, where every row reads its own d attributes in a few dimensions: too little for
+products, so that it goes along the rows element by element. Both go through chunks that fit a core's cache, so that the
+n x n associations of a full batch never exist at once; where they are few they are kept for the backward pass,
+otherwise they are computed again there. Shapes are commented with K members, M networks, b rows, n stored rows, d
+attributes, h Hopfield dimension.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -16,67 +19,68 @@ from torch.autograd.function import once_differentiable
 
 from hopular.model.dropout import DropoutPool
 
-CHUNK = 1 << 17  # associations a thread handles at once: what is made of them stays in its core's cache
-ROWS = 64  # rows below which a product with many stored patterns becomes inefficient
-KEEP = 1 << 23  # associations kept for the backward pass, per call: 32 MB in float32, twice with dropout
-SHORT = 64  # stored patterns below which torch's softmax spends more on each row than on its numbers
-SAFE = 60.0  # scores within this bound can be exponentiated in float32 as they are
+CHUNK = 1 << 18  # associations a thread handles at once: what is made of them stays in its core's cache
+ROWS = 64  # rows below which a product with many stored patterns becomes inefficient; chunks have multiples of it
+KEEP = 1 << 24  # associations kept for the backward pass, per call: 64 MB in float32, twice with dropout
+Chunk = tuple[slice, slice]
 
 
-def _chunks(groups: int, rows: int, stored: int) -> Iterator[tuple[slice, slice]]:
-    """Cut groups x rows into pieces of about `CHUNK` associations per thread, one group to each thread at least."""
-    threads = torch.get_num_threads()
-    row_step = min(rows, max(ROWS, CHUNK // stored))
-    group_step = max(threads, threads * CHUNK // (row_step * stored))
-    for g in range(0, groups, group_step):
-        for r in range(0, rows, row_step):
-            yield slice(g, min(g + group_step, groups)), slice(r, min(r + row_step, rows))
+def _pieces(length: int, step: int) -> Iterator[slice]:
+    for start in range(0, length, step):
+        yield slice(start, min(start + step, length))
 
 
-def _cut(x: Tensor, groups: slice, rows: slice | None = None) -> Tensor:
-    """x of these groups and rows; x itself if these are all of them, as in small tables: slicing takes its time."""
-    if groups.stop - groups.start < x.shape[0]:
-        x = x[groups]
-    return x if rows is None or rows.stop - rows.start == x.shape[1] else x[:, rows]
+def _cut(x: Tensor, first: slice, last: slice | None = None) -> Tensor:
+    """Return x of these members and rows; x itself if these are all of them: slicing takes its time."""
+    if first.stop - first.start < x.shape[0]:
+        x = x[first]
+    return x if last is None or last.stop - last.start == x.shape[-1] else x[..., last]
 
 
-def _weights(query: Tensor, key: Tensor, beta: float, own: int | None) -> Tensor:
-    """softmax(beta key^T query) for one chunk; `own` is where its first row is stored, if own entries are left out."""
-    scores = query.new_empty(*query.shape[:2], key.shape[1])
-    scores.baddbmm_(query, key.mT, beta=0, alpha=beta)
+def _windows(dropout: DropoutPool | None, chunks: Sequence[Chunk], per_row: int) -> dict[int, Tensor]:
+    """Draw masks (K, size) for each piece of the rows, by its first row: the same however members are cut."""
+    pieces = {rows.start: rows.stop - rows.start for _, rows in chunks}
+    return {} if dropout is None else {start: dropout.window(per_row * count) for start, count in pieces.items()}
+
+
+def _chunks(members: int, rows: int, per_row: int) -> list[Chunk]:
+    """Cut members and rows into pieces of about `CHUNK` associations per thread, `per_row` of each row of a member.
+
+    Rows are cut in the same places however many members there are.
+    """
+    budget = torch.get_num_threads() * CHUNK // per_row
+    row_step = min(rows, max(ROWS, budget // ROWS * ROWS))
+    member_step = max(1, budget // row_step)
+    return [(k, r) for k in _pieces(members, member_step) for r in _pieces(rows, row_step)]
+
+
+def _drop(p: Tensor, mask: Tensor) -> Tensor:
+    """Drop associations by masks (k, size) of their members, without a copy of these; the type stays that of `p`."""
+    return (p.reshape(mask.shape) * mask).view(p.shape).to(p.dtype)
+
+
+def _softmax_backward(d_read: Tensor, p: Tensor, read: Tensor, dim: int) -> Tensor:
+    """Return the gradient of the scores, p (d_p - sum p d_p) with d_p = mask d_read; `d_read` is consumed."""
+    d_scores = d_read.mul_(read)  # p d_p, since `read` is p times the mask
+    return d_scores.addcmul_(p, d_scores.sum(dim, keepdim=True), value=-1)
+
+
+# ---------------------------------------------------------------------------------------------------------------- H_s
+
+
+def _weights(query: Tensor, key: Tensor, own: int | None, absent: Tensor | None) -> Tensor:
+    """Return softmax(key^T query) (k M, n, b) of a chunk; `own` is where its first row is stored and left out."""
+    k, m, h, b = query.shape
+    scores = torch.bmm(key.reshape(k * m, h, -1).mT, query.reshape(k * m, h, b))
     if own is not None:
-        scores.diagonal(own, dim1=1, dim2=2).fill_(-torch.inf)
-    return _softmax(scores)
-
-
-def _softmax(scores: Tensor) -> Tensor:
-    """Softmax over the last dimension, in place; in training a few passes over the whole tensor if rows are short.
-
-    A prediction takes torch's own, always: fewer calls for a single row, which comes out as it does in a batch.
-    """
-    if scores.shape[-1] >= SHORT or scores.device.type != "cpu" or scores.is_inference():
-        return torch.softmax(scores, dim=-1, out=scores)
-    low, high = torch.aminmax(scores)
-    if not -SAFE < low.item() <= high.item() < SAFE:
-        scores.sub_(scores.amax(dim=-1, keepdim=True))
-    scores.exp_()
-    return scores.div_(scores @ scores.new_ones(scores.shape[-1], 1))
-
-
-def _softmax_backward(d_read: Tensor, p: Tensor, read: Tensor, mask: Tensor | None) -> Tensor:
-    """The gradient of the scores, p (d_p - sum p d_p) with d_p = mask d_read; `d_read` is consumed.
-
-    On short rows it is read d_read - p sum(read d_read), where `read` is p times the mask: two passes fewer.
-    """
-    if p.shape[-1] >= SHORT or p.device.type != "cpu":
-        d_p = d_read if mask is None else d_read.mul_(mask)
-        return torch._softmax_backward_data(d_p, p, -1, p.dtype, grad_input=d_p)
-    d_scores = d_read.mul_(read)
-    return d_scores.addcmul_(p, d_scores @ p.new_ones(p.shape[-1], 1), value=-1)
+        scores.diagonal(-own, dim1=1, dim2=2).fill_(-torch.inf)
+    if absent is not None:
+        scores.view(k, m, -1, b).masked_fill_(absent[:, None, :, None], -torch.inf)
+    return torch.softmax(scores, dim=1, out=scores)
 
 
 class _Associate(torch.autograd.Function):
-    """value^T softmax(beta key^T query), with a backward pass that needs no more memory than the forward pass."""
+    """(K, M, h, b), (K, M, h, n), (K, M, h, n) -> (K, M, h, b)."""
 
     @staticmethod
     def forward(
@@ -84,77 +88,160 @@ class _Associate(torch.autograd.Function):
         query: Tensor,
         key: Tensor,
         value: Tensor,
-        beta: float,
         leave_out_own: bool,
+        absent: Tensor | None,
         dropout: DropoutPool | None,
     ) -> Tensor:
-        groups, rows, stored = query.shape[0], query.shape[1], key.shape[1]
-        out = query.new_empty(groups, rows, value.shape[2])
-        needed = any(ctx.needs_input_grad)
-        keep: list[Tensor] | None = [] if needed and groups * rows * stored <= KEEP else None
-        masks: list[Tensor] = []
-        for g, r in _chunks(groups, rows, stored):
-            p = _weights(_cut(query, g, r), _cut(key, g), beta, r.start if leave_out_own else None)
-            if keep is not None:
-                keep.append(p)
+        (members, networks, h, rows), stored = query.shape, key.shape[-1]
+        out = query.new_empty(query.shape)
+        kept, masks = [], []
+        keeps = any(ctx.needs_input_grad) and members * networks * rows * stored <= KEEP
+        chunks = _chunks(members, rows, networks * stored)
+        windows = _windows(dropout, chunks, networks * stored)
+        for k, r in chunks:
+            own = r.start if leave_out_own else None
+            p = _weights(_cut(query, k, r), _cut(key, k), own, None if absent is None else absent[k])
+            read = p
             if dropout is not None:
-                masks.append(dropout.mask(p.shape))
-                p = p * masks[-1].to(p.dtype)
-                if keep is not None:
-                    keep.append(p)
-            torch.bmm(p, _cut(value, g), out=_cut(out, g, r))
-        ctx.save_for_backward(query, key, value, *(keep or ()))
-        ctx.beta, ctx.leave_out_own, ctx.masks = beta, leave_out_own, masks
+                masks.append(_cut(windows[r.start], k))
+                read = _drop(p, masks[-1])
+            if keeps:
+                kept += [p] if read is p else [p, read]
+            part = torch.bmm(_cut(value, k).reshape(-1, h, stored), read)
+            if len(chunks) == 1:
+                out = part.view(query.shape)
+            else:
+                _cut(out, k, r).copy_(part.view(-1, networks, h, r.stop - r.start))
+        ctx.save_for_backward(query, key, value, *kept)
+        ctx.leave_out_own, ctx.absent, ctx.masks, ctx.chunks = leave_out_own, absent, masks, chunks
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
-        query, key, value, *keep = ctx.saved_tensors
-        groups, rows, stored = query.shape[0], query.shape[1], key.shape[1]
-        d_query = query.new_empty(query.shape)
-        # Transposed, so that the products that add to them have the long side innermost.
-        d_key, d_value = key.new_empty(key.mT.shape), value.new_empty(value.mT.shape)
-        for i, (g, r) in enumerate(_chunks(groups, rows, stored)):
-            q, k, v, d_o = _cut(query, g, r), _cut(key, g), _cut(value, g), _cut(d_out, g, r)
-            mask = ctx.masks[i].to(query.dtype) if ctx.masks else None
-            if keep:
-                p = keep.pop(0)
-                read = p if mask is None else keep.pop(0)
+        query, key, value, *kept = ctx.saved_tensors
+        h, stored = query.shape[2], key.shape[-1]
+        single = len(ctx.chunks) == 1
+        gradients = [] if single else [torch.zeros_like(x) for x in (query, key, value)]
+        for i, (k, r) in enumerate(ctx.chunks):
+            q, d_o = (_cut(x, k, r).reshape(-1, h, r.stop - r.start) for x in (query, d_out))
+            mask = ctx.masks[i] if ctx.masks else None
+            if kept:
+                p = kept.pop(0)
+                read = p if mask is None else kept.pop(0)
             else:
-                p = _weights(q, k, ctx.beta, r.start if ctx.leave_out_own else None)
-                read = p if mask is None else p * mask
-            so_far = 0 if r.start == 0 else 1  # the first rows of a group find nothing to add to
-            _cut(d_value, g).baddbmm_(d_o.mT, read, beta=so_far)
-            d_scores = _softmax_backward(torch.bmm(d_o, v.mT), p, read, mask)
-            _cut(d_query, g, r).baddbmm_(d_scores, k, beta=0, alpha=ctx.beta)
-            _cut(d_key, g).baddbmm_(q.mT, d_scores, beta=so_far, alpha=ctx.beta)
-        return d_query, d_key.mT, d_value.mT, None, None, None
+                own = r.start if ctx.leave_out_own else None
+                p = _weights(_cut(query, k, r), _cut(key, k), own, None if ctx.absent is None else ctx.absent[k])
+                read = p if mask is None else _drop(p, mask)
+            flat_key, flat_value = (_cut(x, k).reshape(-1, h, stored) for x in (key, value))
+            d_v = torch.bmm(d_o, read.mT)
+            d_scores = _softmax_backward(torch.bmm(flat_value.mT, d_o), p, read, dim=1)
+            d_q, d_k = torch.bmm(flat_key, d_scores), torch.bmm(q, d_scores.mT)
+            if single:
+                gradients = [d_q.view(query.shape), d_k.view(key.shape), d_v.view(value.shape)]
+            else:
+                for x, rows, part in zip(gradients, (r, None, None), (d_q, d_k, d_v), strict=True):
+                    into = _cut(x, k, rows)
+                    into.add_(part.view(into.shape))
+        return *gradients, None, None, None
 
 
 def associate(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    beta: float,
     leave_out_own: bool = False,
+    absent: Tensor | None = None,
     dropout: DropoutPool | None = None,
 ) -> Tensor:
-    """Read from `value` (groups, stored, v) by associating `query` (groups, rows, h) with `key` (groups, stored, h).
+    """Read from `value` (K, M, h, n) by associating `query` (K, M, h, b), times beta, with `key` (K, M, h, n).
 
-    `leave_out_own` says that row i is stored as entry i and may not be read by itself. `dropout` drops associations
-    after the softmax.
+    `leave_out_own` says that row i is stored as entry i and may not be read by itself; `absent` (K, n) names entries
+    that a member does not have. `dropout` drops associations after the softmax.
     """
-    if dropout is None and not torch.is_grad_enabled() and query.shape[0] * query.shape[1] * key.shape[1] <= CHUNK:
-        return torch.bmm(_weights(query, key, beta, 0 if leave_out_own else None), value)  # a short way for a few rows
     apply: Any = _Associate.apply
-    retrieved: Tensor = apply(query, key, value, beta, leave_out_own, dropout)
+    retrieved: Tensor = apply(query.to(key.dtype), key, value, leave_out_own, absent, dropout)
     return retrieved
 
 
-def association_weights(query: Tensor, key: Tensor, beta: float) -> Tensor:
-    """The associations themselves, averaged over the groups: how strongly a row reads each stored entry."""
-    total = query.new_zeros(query.shape[1], key.shape[1])
-    for g, r in _chunks(query.shape[0], query.shape[1], key.shape[1]):
-        total[r] += _weights(query[g, r], key[g], beta, None).sum(0)
-    return total / query.shape[0]
+def association_weights(query: Tensor, key: Tensor, absent: Tensor | None = None) -> Tensor:
+    """Return how strongly each row reads each stored entry: the associations (K, n, b), averaged over the networks."""
+    (members, networks, _, rows), stored = query.shape, key.shape[-1]
+    out = query.new_empty(members, stored, rows)
+    for k, r in _chunks(members, rows, networks * stored):
+        p = _weights(_cut(query, k, r), _cut(key, k), None, None if absent is None else absent[k])
+        out[k, :, r] = p.view(-1, networks, stored, r.stop - r.start).mean(1)
+    return out
+
+
+# ---------------------------------------------------------------------------------------------------------------- H_f
+
+
+def _attribute_weights(query: Tensor, key: Tensor) -> Tensor:
+    """Return the associations (k, M, j, i, b) of a chunk, a softmax over the attribute j that attribute i reads."""
+    scores = key[:, :, 0, :, None] * query[:, :, 0, None]
+    for c in range(1, query.shape[2]):
+        scores.addcmul_(key[:, :, c, :, None], query[:, :, c, None])
+    return torch.softmax(scores, dim=2, out=scores)
+
+
+class _AssociateAttributes(torch.autograd.Function):
+    """(K, M, h, d, b) three times -> (K, M, h, d, b)."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, dropout: DropoutPool | None) -> Tensor:
+        members, networks, h, d, rows = query.shape
+        out = query.new_empty(query.shape)
+        kept, masks = [], []
+        keeps = any(ctx.needs_input_grad) and members * networks * d * d * rows <= KEEP
+        chunks = _chunks(members, rows, networks * d * d)
+        windows = _windows(dropout, chunks, networks * d * d)
+        for k, r in chunks:
+            q, kk, v = (_cut(x, k, r) for x in (query, key, value))
+            p = _attribute_weights(q, kk)
+            read = p
+            if dropout is not None:
+                masks.append(_cut(windows[r.start], k))
+                read = _drop(p, masks[-1])
+            if keeps:
+                kept += [p] if read is p else [p, read]
+            part = _cut(out, k, r)
+            for c in range(h):
+                torch.sum(read * v[:, :, c, :, None], dim=2, out=part[:, :, c])
+        ctx.save_for_backward(query, key, value, *kept)
+        ctx.masks, ctx.chunks = masks, chunks
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, *kept = ctx.saved_tensors
+        h = query.shape[2]
+        d_query, d_key, d_value = (query.new_empty(query.shape) for _ in range(3))
+        for i, (k, r) in enumerate(ctx.chunks):
+            q, kk, v, d_o = (_cut(x, k, r) for x in (query, key, value, d_out))
+            mask = ctx.masks[i] if ctx.masks else None
+            if kept:
+                p = kept.pop(0)
+                read = p if mask is None else kept.pop(0)
+            else:
+                p = _attribute_weights(q, kk)
+                read = p if mask is None else _drop(p, mask)
+            into_q, into_k, into_v = (_cut(x, k, r) for x in (d_query, d_key, d_value))
+            d_read = v[:, :, 0, :, None] * d_o[:, :, 0, None]
+            for c in range(h):
+                if c:
+                    d_read.addcmul_(v[:, :, c, :, None], d_o[:, :, c, None])
+                torch.sum(read * d_o[:, :, c, None], dim=3, out=into_v[:, :, c])
+            d_scores = _softmax_backward(d_read, p, read, dim=2)
+            for c in range(h):
+                torch.sum(d_scores * kk[:, :, c, :, None], dim=2, out=into_q[:, :, c])
+                torch.sum(d_scores * q[:, :, c, None], dim=3, out=into_k[:, :, c])
+        return d_query, d_key, d_value, None
+
+
+def associate_attributes(query: Tensor, key: Tensor, value: Tensor, dropout: DropoutPool | None = None) -> Tensor:
+    """Let the d attributes of every row read one another: (K, M, h, d, b) three times, `query` times beta."""
+    apply: Any = _AssociateAttributes.apply
+    retrieved: Tensor = apply(query.to(key.dtype), key, value, dropout)
+    return retrieved

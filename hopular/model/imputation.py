@@ -11,27 +11,30 @@ from torch import Tensor
 
 from hopular.model.encoding import Attribute, Encoding, is_date, is_duration, label
 from hopular.model.masking import target_mask
-from hopular.model.network import Hopular, Memory
+from hopular.model.members import Memory
+from hopular.model.network import AttributePredictor
 from hopular.model.prediction import chunks
 
 
 def fill_missing(
-    frame: pd.DataFrame, rows: Tensor, encoding: Encoding, network: Hopular, memory: Memory
+    frame: pd.DataFrame, rows: Tensor, encoding: Encoding, network: AttributePredictor, memory: Memory
 ) -> pd.DataFrame:
-    """A copy of `frame` whose missing values are predicted: they are shown to the network as masked."""
+    """Return a copy of `frame` whose missing values are predicted by the members: they are shown as masked."""
     filled = frame.copy()
     missing = rows.isnan()
     masked = missing | target_mask(rows, encoding.target)
     with torch.inference_mode():
-        parts = [network(rows[chunk], masked[chunk], memory) for chunk in chunks(rows)]
-    predictions = [torch.cat(group) for group in zip(*parts, strict=True)]
+        parts = [network(rows[..., chunk], masked[..., chunk], memory) for chunk in chunks(*rows.shape)]
+    predictions = [torch.cat(group, dim=-1) for group in zip(*parts, strict=True)]
     for place, attribute in enumerate(encoding.attributes):
         # A category never seen in training is encoded as missing, yet it is a value and stays.
-        where = frame.iloc[:, attribute.column].isna().to_numpy() & missing[:, place].cpu().numpy()
+        where = frame.iloc[:, attribute.column].isna().to_numpy() & missing[0, place].cpu().numpy()
         if place == encoding.target or not where.any():
             continue
-        predicted = network.attribute(predictions, place).cpu().numpy()[where]
-        values = predicted[:, 0] if attribute.kind == "continuous" else predicted.argmax(1)
+        predicted = network.attribute(predictions, place)
+        is_number = attribute.kind == "continuous"
+        mean = (predicted if is_number else predicted.softmax(1)).mean(0).cpu().numpy()[:, where]
+        values = mean[0] if is_number else mean.argmax(0)
         column = filled.iloc[:, attribute.column]
         filled[filled.columns[attribute.column]] = _put(column, where, attribute, attribute.decode(values))
     return filled

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
+from hopular.model.members import generator_states, restore_generators
+
 
 def target_mask(rows: Tensor, target: int) -> Tensor:
-    """The mask at inference: the target of every row, nothing else."""
+    """Return the mask at inference: the target of every row (K, d, b), nothing else."""
     masked = torch.zeros(rows.shape, dtype=torch.bool, device=rows.device)
-    masked.select(1, target).fill_(True)
+    masked.select(-2, target).fill_(True)
     return masked
 
 
@@ -18,37 +22,51 @@ class Masking:
 
     All features stay to be predicted; `mask_probability` of them are hidden, `replace_probability` carry a uniformly
     drawn category or a standard normal number instead of their value, the rest are shown as they are. Missing values
-    are left missing.
+    are left missing. Every member draws from a generator of its own.
     """
 
     def __init__(
-        self, widths: tuple[int, ...], target: int, mask_probability: float, replace_probability: float, seed: int
+        self,
+        widths: tuple[int, ...],
+        target: int,
+        mask_probability: float,
+        replace_probability: float,
+        seeds: Sequence[int],
     ) -> None:
-        self.widths = torch.tensor(widths, dtype=torch.float32)
+        self.widths = torch.tensor(widths, dtype=torch.float32)[:, None]
         self.continuous = self.widths == 1
         self.target = target
         self.mask_probability = mask_probability
         self.replace_probability = replace_probability
-        self.generator = torch.Generator().manual_seed(seed)
+        self.generators = [torch.Generator().manual_seed(seed) for seed in seeds]
 
     def __call__(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """Rows as the network is to see them, and which of their values are masked."""
+        """Return rows (K, d, b) as the network is to see them, and which of their values are masked."""
         masked = target_mask(rows, self.target)
         if self.mask_probability + self.replace_probability == 0:
             return rows, masked
-        draw = torch.rand(rows.shape, generator=self.generator).to(rows.device)
-        noise = self.noise(rows)
+        draw, noise = self.uniform(rows), self.noise(rows)
         known = ~rows.isnan()
         masked |= (draw < self.mask_probability) & known
         replaced = (draw >= self.mask_probability) & (draw < self.mask_probability + self.replace_probability) & known
         return torch.where(replaced & ~masked, noise, rows), masked
 
+    def uniform(self, rows: Tensor) -> Tensor:
+        """Draw a number from [0, 1) for every value of `rows`."""
+        return torch.stack([torch.rand(rows.shape[1:], generator=g) for g in self.generators]).to(rows.device)
+
     def noise(self, rows: Tensor) -> Tensor:
         """Draw a value for every value of `rows`: a standard normal number or a uniform category."""
-        numbers = torch.randn(rows.shape, generator=self.generator)
-        categories = (torch.rand(rows.shape, generator=self.generator) * self.widths).floor()
-        return torch.where(self.continuous, numbers, categories).to(rows.device)
+        numbers = torch.stack([torch.randn(rows.shape[1:], generator=g) for g in self.generators])
+        categories = torch.stack([torch.rand(rows.shape[1:], generator=g) for g in self.generators]) * self.widths
+        return torch.where(self.continuous, numbers, categories.floor()).to(rows.device)
 
-    def step(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The same for a training step, with the values that count in its loss; NaN for those that do not."""
-        return (*self(rows), rows)
+    def select(self, members: Sequence[int]) -> None:
+        """Go on with some of the members."""
+        self.generators = [self.generators[k] for k in members]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"generators": generator_states(self.generators)}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        restore_generators(self.generators, state["generators"])

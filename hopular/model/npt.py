@@ -5,30 +5,31 @@ row. A training step sees one table: its own rows, what they have to predict mas
 reads the stored training rows and itself. These read one another and never it, so what a training row is in each layer
 depends on the training set alone: `store` computes it once. Docs: "NPT: what is as published and what is not".
 
-Shapes are commented with b rows, n stored rows, d attributes, e embedding dimension, M heads of width h.
+Shapes are commented with K members, b rows, n stored rows, d attributes, e embedding dimension, M heads of width h.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hopular.model.architecture import Architecture, attribute_groups
-from hopular.model.association import associate, association_weights
-from hopular.model.block import by_network
+from hopular.model.association import associate, associate_attributes, association_weights
 from hopular.model.dropout import DropoutPool, Dropouts
 from hopular.model.masking import target_mask
-from hopular.model.network import AttributeLinear, Hopular, Memory
+from hopular.model.members import Draw, Linear, Memory, Norm
+from hopular.model.network import AttributeLinear, AttributePredictor, Embedding
 from hopular.model.prediction import FEW
 
 HIDDEN = 4  # hidden units of a feed-forward part, as a multiple of its width
 EPSILON = 1e-12  # of LayerNorm
 SCORES = 1 << 22  # attention weights that a prediction holds at once
+Pair = tuple[Tensor, Tensor]
 
 
 def _drop(x: Tensor, dropout: DropoutPool | None) -> Tensor:
@@ -38,11 +39,11 @@ def _drop(x: Tensor, dropout: DropoutPool | None) -> Tensor:
 class FeedForward(nn.Module):
     """The row-wise part that follows each attention: LayerNorm, one hidden layer of GELU, residual."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, draw: Draw, width: int) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(width, eps=EPSILON)
-        self.up = nn.Linear(width, HIDDEN * width)
-        self.down = nn.Linear(HIDDEN * width, width)
+        self.norm = Norm(draw, width, EPSILON)
+        self.up = Linear(draw, width, HIDDEN * width)
+        self.down = Linear(draw, HIDDEN * width, width)
 
     def forward(self, x: Tensor, dropout: DropoutPool | None) -> Tensor:
         hidden = _drop(F.gelu(self.up(self.norm(x))), dropout)
@@ -56,18 +57,18 @@ class Attention(nn.Module):
     connection has a map of its own, W^R.
     """
 
-    def __init__(self, width: int, n_heads: int) -> None:
+    def __init__(self, draw: Draw, width: int, n_heads: int) -> None:
         super().__init__()
-        self.n_heads = n_heads
+        self.n_heads, self.h = n_heads, max(1, width // n_heads)
         self.beta = 1 / math.sqrt(width)
-        inner = n_heads * max(1, width // n_heads)
-        self.norm = nn.LayerNorm(width, eps=EPSILON)
-        self.query = nn.Linear(width, inner)
-        self.key = nn.Linear(width, inner)
-        self.value = nn.Linear(width, inner)
-        self.mix = nn.Linear(inner, width)
-        self.residual = nn.Linear(width, width)
-        self.feed_forward = FeedForward(width)
+        inner = n_heads * self.h
+        self.norm = Norm(draw, width, EPSILON)
+        self.query = Linear(draw, width, inner)
+        self.key = Linear(draw, width, inner)
+        self.value = Linear(draw, width, inner)
+        self.mix = Linear(draw, inner, width)
+        self.residual = Linear(draw, width, width)
+        self.feed_forward = FeedForward(draw, width)
 
     def finish(self, x: Tensor, read: Tensor, dropout: DropoutPool | None) -> Tensor:
         """Mix what the heads have read, add the residual of `x`, and pass the sum through the feed-forward part."""
@@ -76,108 +77,120 @@ class Attention(nn.Module):
 
 
 class RowAttention(Attention):
-    """Attention between datapoints: a row, flattened to d e numbers, reads other rows."""
+    """Attention between datapoints: a row, flattened to e d numbers, reads other rows."""
 
-    def _query(self, flat: Tensor) -> Tensor:
-        return by_network(self.query(self.norm(flat)), self.n_heads)
+    def _by_head(self, units: Tensor) -> Tensor:
+        """(K, M h, rows) -> (K, M, h, rows)."""
+        return units.view(len(units), self.n_heads, self.h, -1)
 
-    def store(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return keys and values (M, n, h) of rows as they are before this layer (n, d, e)."""
-        flat = x.flatten(1)
-        return by_network(self.key(flat), self.n_heads), by_network(self.value(flat), self.n_heads)
+    def _query(self, x: Tensor) -> Tensor:
+        return self._by_head(self.query(self.norm(x)) * self.beta)
 
-    def forward(self, x: Tensor, own: tuple[Tensor, Tensor], dropout: DropoutPool | None) -> Tensor:
+    def store(self, x: Tensor) -> Pair:
+        """Return keys and values (K, M, h, n) of rows as they are before this layer (K, e d, n)."""
+        return self._by_head(self.key(x)), self._by_head(self.value(x))
+
+    def forward(self, x: Tensor, own: Pair, absent: Tensor | None, dropout: DropoutPool | None) -> Tensor:
         """Let the rows of a table read all of its rows; `own` are their keys and values."""
-        flat = x.flatten(1)
-        read = associate(self._query(flat), *own, self.beta, dropout=dropout)
-        return self.finish(flat, read.transpose(0, 1).flatten(1), dropout).view_as(x)
+        read = associate(self._query(x), *own, absent=absent, dropout=dropout)
+        return self.finish(x, read.flatten(1, 2), dropout)
 
-    def predict(self, x: Tensor, stored: tuple[Tensor, Tensor]) -> Tensor:
+    def predict(self, x: Tensor, stored: Pair, absent: Tensor | None) -> Tensor:
         """Let each row read the stored rows and itself, none of the rows beside it."""
-        flat = x.flatten(1)
-        query, (key, value), (own_key, own_value) = self._query(flat), stored, self.store(x)
+        query, (key, value), (own_key, own_value) = self._query(x), stored, self.store(x)
         own = (query * own_key).sum(2, keepdim=True)
-        size = max(FEW, SCORES // (self.n_heads * key.shape[1]))
+        size = max(1, SCORES // (len(x) * self.n_heads * key.shape[-1]) // FEW) * FEW
         reads = []
-        for start in range(0, len(x), size):
+        for start in range(0, x.shape[-1], size):
             rows = slice(start, start + size)
-            weights = torch.cat([query[:, rows] @ key.mT, own[:, rows]], dim=2).mul_(self.beta).softmax(2)
-            reads.append(weights[..., :-1] @ value + weights[..., -1:] * own_value[:, rows])
-        return self.finish(flat, torch.cat(reads, dim=1).transpose(0, 1).flatten(1), None).view_as(x)
+            scores = key.mT @ query[..., rows]
+            if absent is not None:
+                scores.masked_fill_(absent[:, None, :, None], -torch.inf)
+            weights = torch.cat([scores, own[..., rows]], dim=2).softmax(2)
+            reads.append(value @ weights[:, :, :-1] + weights[:, :, -1:] * own_value[..., rows])
+        return self.finish(x, torch.cat(reads, dim=-1).flatten(1, 2), None)
 
-    def weights(self, x: Tensor, stored: tuple[Tensor, Tensor]) -> Tensor:
-        """Return how strongly each stored row is read beside the others (b, n), averaged over the heads."""
-        return association_weights(self._query(x.flatten(1)), stored[0], self.beta)
+    def weights(self, x: Tensor, stored: Pair, absent: Tensor | None) -> Tensor:
+        """Return how strongly each stored row is read beside the others (K, n, b), averaged over the heads."""
+        return association_weights(self._query(x), stored[0], absent)
 
 
 class AttributeAttention(Attention):
     """Attention between attributes: the d attributes of a row read one another."""
 
-    def _split(self, x: Tensor) -> Tensor:
-        b, d, _ = x.shape
-        return x.view(b, d, self.n_heads, -1).transpose(1, 2).reshape(b * self.n_heads, d, -1)
+    def __init__(self, draw: Draw, arch: Architecture) -> None:
+        super().__init__(draw, arch.embedding_dim, arch.n_networks)
+        self.n_attributes = arch.n_attributes
 
     def forward(self, x: Tensor, dropout: DropoutPool | None) -> Tensor:
-        b, d, _ = x.shape
-        query, key, value = self._split(self.query(self.norm(x))), self._split(self.key(x)), self._split(self.value(x))
-        read = associate(query, key, value, self.beta, dropout=dropout)
-        return self.finish(x, read.view(b, self.n_heads, d, -1).transpose(1, 2).flatten(2), dropout)
+        """(K, e, d b) -> (K, e, d b)."""
+        units = (self.query(self.norm(x)) * self.beta, self.key(x), self.value(x))
+        shape = (len(x), self.n_heads, self.h, self.n_attributes, -1)
+        query, key, value = (one.view(shape) for one in units)
+        read = associate_attributes(query, key, value, dropout)
+        return self.finish(x, read.flatten(1, 2).flatten(2), dropout)
 
 
 class Output(nn.Module):
     """A linear map of its own from each attribute's final state to its prediction."""
 
-    def __init__(self, arch: Architecture) -> None:
+    def __init__(self, arch: Architecture, draw: Draw) -> None:
         super().__init__()
-        self.groups = attribute_groups(arch.widths)
-        self.maps = nn.ModuleList(AttributeLinear(g.count, arch.embedding_dim, g.width) for g in self.groups)
+        self.groups, self.e = attribute_groups(arch.widths), arch.embedding_dim
+        self.maps = nn.ModuleList(AttributeLinear(draw, g.count, self.e, g.width) for g in self.groups)
 
     def forward(self, x: Tensor, dropout: DropoutPool | None) -> list[Tensor]:
-        """(b, d, e) -> for each group of attributes (b, count, width)."""
-        y = _drop(x, dropout)
+        """(K, e d, b) -> for each group of attributes (K, count, width, b)."""
+        y = _drop(x, dropout).view(len(x), self.e, -1, x.shape[-1]).transpose(1, 2).contiguous()
         return [m(y[:, g.start : g.stop]) for m, g in zip(self.maps, self.groups, strict=True)]
 
 
 @dataclass(frozen=True)
-class StoredRows(Memory):
-    """Keys and values of the training rows for each row attention; none for a training step, which needs none."""
+class LayerMemory(Memory):
+    """Keys and values of the training rows for each row attention; `absent` (K, n) marks what fills up a member's."""
 
-    pairs: list[tuple[Tensor, Tensor]]
+    pairs: list[Pair]
+    absent: Tensor | None = None
 
 
-class NPT(Hopular):
+class NPT(AttributePredictor):
     """The network: `n_blocks` of the architecture counts the layers, row attention first; `n_networks` the heads.
 
     `shows_labels` says whether stored rows show their labels. A network trained with all labels masked has never seen
     one, and is shown none.
     """
 
-    def __init__(self, arch: Architecture, *, shows_labels: bool) -> None:
-        super().__init__(replace(arch, n_blocks=0))
-        self.arch, self.shows_labels = arch, shows_labels
-        d, e, heads = arch.n_attributes, arch.embedding_dim, arch.n_networks
-        nn.init.normal_(self.embedding.position)
-        nn.init.normal_(self.embedding.kind)
+    def __init__(self, arch: Architecture, seeds: Sequence[int], *, shows_labels: bool) -> None:
+        super().__init__(arch)
+        self.shows_labels = shows_labels
+        draw = Draw(seeds)
+        self.embedding = Embedding(arch, draw)
+        with torch.no_grad():
+            for parameter in (self.embedding.position, self.embedding.kind):
+                parameter.copy_(draw.normal(*parameter.shape[1:], scale=1.0))
+        width = arch.n_attributes * arch.embedding_dim
         self.blocks = nn.ModuleList(
-            AttributeAttention(e, heads) if i % 2 else RowAttention(d * e, heads) for i in range(arch.n_blocks)
+            AttributeAttention(draw, arch) if i % 2 else RowAttention(draw, width, arch.n_networks)
+            for i in range(arch.n_blocks)
         )
         self.last = (arch.n_blocks - 1) // 2 * 2  # the last row attention
-        self.summary = Output(arch)  # type: ignore[assignment]
+        self.summary = Output(arch, draw)
 
     def _embed(self, rows: Tensor, masked: Tensor, dropouts: Dropouts | None) -> Tensor:
-        """Embed rows as (b, d, e); a missing value looks like a masked one."""
+        """Embed rows as (K, e d, b); a missing value looks like a masked one."""
         x: Tensor = self.embedding(rows, masked | rows.isnan(), dropouts.embedding if dropouts else None)
-        return x
+        return x.flatten(1, 2)
 
-    def store(self, rows: Tensor, dropouts: Dropouts | None = None) -> StoredRows:
-        """Pass training rows (n, d) through the network and keep their keys and values of every row attention.
+    def _between_attributes(self, layer: nn.Module, x: Tensor, dropout: DropoutPool | None) -> Tensor:
+        y: Tensor = layer(x.view(len(x), self.arch.embedding_dim, -1), dropout)
+        return y.view_as(x)
 
-        A training step, which has dropouts, gets nothing: its rows are a table of their own.
-        """
-        return StoredRows(list(self._pairs(rows)) if dropouts is None else [])
+    def store(self, rows: Tensor, absent: Tensor | None = None) -> LayerMemory:
+        """Pass training rows (K, d, n) through the network and keep their keys and values of every row attention."""
+        return LayerMemory(list(self._pairs(rows, absent)), absent)
 
-    def _pairs(self, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        labels = target_mask(rows, self.arch.target)
+    def _pairs(self, rows: Tensor, absent: Tensor | None) -> Iterator[Pair]:
+        labels = target_mask(rows, self.target)
         x = self._embed(rows, torch.zeros_like(labels) if self.shows_labels else labels, None)
         for i, layer in enumerate(self.blocks):
             if isinstance(layer, RowAttention):
@@ -185,51 +198,49 @@ class NPT(Hopular):
                 yield own
                 if i == self.last:
                     return  # what follows would be read by nobody
-                x = layer(x, own, None)
+                x = layer(x, own, absent, None)
             else:
-                x = layer(x, None)
+                x = self._between_attributes(layer, x, None)
 
-    def forward(
-        self,
-        rows: Tensor,
-        masked: Tensor,
-        memory: Memory,
-        dropouts: Dropouts | None = None,
-        leave_out_own: bool = False,
-    ) -> list[Tensor]:
-        """Predict all attributes by group: logits (b, count, width), or numbers where width is 1.
+    def learn(self, rows: Tensor, masked: Tensor, dropouts: Dropouts) -> list[Tensor]:
+        """Predict all attributes of the rows of a training step: they are the table, and nothing is read beside them.
 
-        `leave_out_own` is said of the rows of a training step: they are the table, and nothing is read beside them.
         What counts in the loss is masked or replaced wherever it could be read, so no row has to be left out.
         """
-        assert isinstance(memory, StoredRows)
-        x, dropout = self._embed(rows, masked, dropouts), dropouts.block if dropouts else None
-        stored = iter(memory.pairs)
+        x = self._embed(rows, masked, dropouts)
         for layer in self.blocks:
-            if not isinstance(layer, RowAttention):
-                x = layer(x, dropout)
-            elif leave_out_own:
-                x = layer(x, layer.store(x), dropout)
+            if isinstance(layer, RowAttention):
+                x = layer(x, layer.store(x), None, dropouts.block)
             else:
-                x = layer.predict(x, next(stored))
-        predictions: list[Tensor] = self.summary(x, dropouts.summary if dropouts else None)
+                x = self._between_attributes(layer, x, dropouts.block)
+        predictions: list[Tensor] = self.summary(x, dropouts.summary)
+        return predictions
+
+    def forward(self, rows: Tensor, masked: Tensor, memory: Memory) -> list[Tensor]:
+        """Predict all attributes (K, count, width, b) by group: logits, or numbers where width is 1."""
+        assert isinstance(memory, LayerMemory)
+        x, stored = self._embed(rows, masked, None), iter(memory.pairs)
+        for layer in self.blocks:
+            if isinstance(layer, RowAttention):
+                x = layer.predict(x, next(stored), memory.absent)
+            else:
+                x = self._between_attributes(layer, x, None)
+        predictions: list[Tensor] = self.summary(x, None)
         return predictions
 
     @torch.no_grad()
     def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
-        """Return how strongly each stored row was read for each row (b, n), averaged over row attentions and heads.
+        """Return how strongly each stored row was read for each row (K, n, b), averaged over row attentions and heads.
 
         The share that a row reads of itself is left out: the weights of the stored rows sum to one.
         """
-        assert isinstance(memory, StoredRows)
-        x = self._embed(rows, masked, None)
-        stored = iter(memory.pairs)
-        weights = []
+        assert isinstance(memory, LayerMemory)
+        x, stored, weights = self._embed(rows, masked, None), iter(memory.pairs), []
         for layer in self.blocks:
             if isinstance(layer, RowAttention):
                 pair = next(stored)
-                weights.append(layer.weights(x, pair))
-                x = layer.predict(x, pair)
+                weights.append(layer.weights(x, pair, memory.absent))
+                x = layer.predict(x, pair, memory.absent)
             else:
-                x = layer(x, None)
+                x = self._between_attributes(layer, x, None)
         return torch.stack(weights).mean(0)

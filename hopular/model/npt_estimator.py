@@ -1,34 +1,36 @@
-"""NPTClassifier and NPTRegressor: Non-Parametric Transformers behind the interface of Hopular's estimators."""
+"""NPTClassifier and NPTRegressor: Non-Parametric Transformers behind scikit-learn's interface, beside Hopular."""
 
 from __future__ import annotations
 
 import math
-import numbers
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import torch
+from torch import Tensor
 
 from hopular.model.architecture import Architecture
-from hopular.model.base import HopularEstimator
-from hopular.model.estimator import HopularClassifier, HopularRegressor
 from hopular.model.npt import NPT
-from hopular.model.npt_training import MASKED, SCHEDULES, NPTProcedure
-from hopular.model.parameters import check_parameters
-from hopular.model.recipe import Recipe, make_recipe
-from hopular.model.training import Procedure
+from hopular.model.npt_training import MASKED, SCHEDULES, NPTStep
+from hopular.model.parameters import check_choice, check_parameters
+from hopular.model.recipe import VALIDATIONS, Recipe, make_recipe
+from hopular.model.retrieval import RetrievingEstimator
+from hopular.model.table import TableClassifier, TableRegressor
+from hopular.model.trainer import Part
 
 VISITS = 40_000  # rows that pass through the network in the default recipe: a row costs several times Hopular's
 EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 384  # rows of a step of it, all of which read one another
 
 
-class NPTEstimator(HopularEstimator):
+class NPTEstimator(RetrievingEstimator):
     """What classifier and regressor share. Parameters that are None are chosen by the recipe.
 
     Parameters
     ----------
+    n_members
+        Networks that are trained together, in one stack, and whose mean is the prediction, as in HopularClassifier.
+        None means 1, as published.
     n_layers, n_heads, embedding_dim
         Layers, attention between rows and between attributes in turn; heads of each; numbers per attribute.
     label_mask_probability
@@ -53,11 +55,10 @@ class NPTEstimator(HopularEstimator):
         As in HopularClassifier.
     """
 
-    _format = 2  # of format 1 are models that show the labels of stored rows whatever they were trained with
-
     def __init__(
         self,
         *,
+        n_members: int | None = None,
         n_layers: int = 8,
         n_heads: int = 8,
         embedding_dim: int = 32,
@@ -80,6 +81,7 @@ class NPTEstimator(HopularEstimator):
         precision: Literal["auto", "float32", "bfloat16"] = "auto",
         random_state: int | np.random.RandomState | None = None,
     ) -> None:
+        self.n_members = n_members
         self.n_layers = n_layers
         self.n_heads = n_heads
         self.embedding_dim = embedding_dim
@@ -103,27 +105,15 @@ class NPTEstimator(HopularEstimator):
         self.random_state = random_state
 
     def _check_parameters(self) -> None:
-        check_parameters({**self.get_params(deep=False), "mask_probability": 0.0, "replace_probability": 0.0})
-        for name in ("n_layers", "n_heads"):
-            value = getattr(self, name)
-            if not (isinstance(value, numbers.Integral) and int(value) >= 1):
-                raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
-        for name in ("label_mask_probability", "feature_mask_probability"):
-            value = getattr(self, name)
-            if not (isinstance(value, numbers.Real) and 0 <= float(value) <= 1):
-                raise ValueError(f"{name} must be a number from 0 to 1, not {value!r}")
-        if self.label_mask_probability == 0:
-            raise ValueError("label_mask_probability must be above 0: only masked labels are learnt")
-        if not (isinstance(self.dropout, numbers.Real) and 0 <= self.dropout < 1):
-            raise ValueError(f"dropout must be a number from 0 to below 1, not {self.dropout!r}")
-        if self.schedule not in SCHEDULES:
-            raise ValueError(f"schedule must be one of {list(SCHEDULES)}, not {self.schedule!r}")
+        check_parameters(self.get_params(deep=False), required=("embedding_dim",))
+        check_choice("schedule", self.schedule, tuple(SCHEDULES))
 
     def _recipe(self, n_rows: int, n_attributes: int) -> Recipe:
-        max_epochs, batch_size = self.max_epochs, self.batch_size
+        max_epochs, batch_size, patience = self.max_epochs, self.batch_size, self.patience
         if self.recipe == "default":
             max_epochs = max_epochs or min(max(math.ceil(VISITS / n_rows), EPOCHS[0]), EPOCHS[1])
             batch_size = batch_size or min(BATCH, n_rows)
+            patience = patience or VALIDATIONS  # to the end of training
         return make_recipe(
             self.recipe,
             n_rows,
@@ -136,14 +126,14 @@ class NPTEstimator(HopularEstimator):
             batch_size=batch_size,
             memory_ratio=0.0,  # nothing is read beside the rows of a step
             learning_rate=self.learning_rate,
-            patience=self.patience,
+            patience=patience,
             selection=self.selection,
         )
 
-    def _procedure(self) -> Procedure:
-        return NPTProcedure(self.label_mask_probability, self.schedule)
+    def _default_members(self, n_rows: int, n_features: int) -> int:
+        return 1
 
-    def _new_network(self, seed: int) -> NPT:
+    def _build(self, seeds: Sequence[int], owners: Sequence[NPTEstimator]) -> NPT:
         architecture = Architecture(
             widths=self.encoding_.widths,
             target=self.encoding_.target,
@@ -153,15 +143,25 @@ class NPTEstimator(HopularEstimator):
             dropout_embedding=self.dropout,
             dropout_block=self.dropout,
             dropout_summary=self.dropout,
+            embedding="sum",
         )
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            return NPT(architecture, shows_labels=self.label_mask_probability < 1)
+        return NPT(architecture, seeds, shows_labels=self.label_mask_probability < 1)
+
+    def _step(self, network: NPT, recipe: Recipe, seeds: Sequence[int], rows: Tensor, parts: Sequence[Part]) -> NPTStep:
+        return NPTStep(
+            network,
+            recipe,
+            seeds,
+            rows,
+            parts,
+            label_mask_probability=self.label_mask_probability,
+            schedule=self.schedule,
+        )
 
 
-class NPTClassifier(NPTEstimator, HopularClassifier):
+class NPTClassifier(NPTEstimator, TableClassifier):
     """Non-Parametric Transformers for classification: binary or many classes, labels of any type."""
 
 
-class NPTRegressor(NPTEstimator, HopularRegressor):
+class NPTRegressor(NPTEstimator, TableRegressor):
     """Non-Parametric Transformers for regression."""

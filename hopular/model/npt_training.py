@@ -6,19 +6,20 @@ settings that the Hopular paper took over.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from hopular.model.architecture import Architecture, Group
+from hopular.model.dropout import Dropouts
+from hopular.model.lamb import Lookahead
 from hopular.model.masking import Masking
-from hopular.model.network import Hopular
+from hopular.model.npt import NPT
 from hopular.model.objective import attribute_losses, cosine
-from hopular.model.optimizer import Lamb, LambSettings, Lookahead
 from hopular.model.recipe import Recipe
-from hopular.model.training import Procedure
+from hopular.model.trainer import Part, Step
 
 MASKED = 0.9  # of the values chosen to be predicted; the others carry a random value
 LARGEST_GRADIENT = 1.0  # every number of a gradient is clamped to this
@@ -32,33 +33,33 @@ class NPTMasking(Masking):
     A label that is not chosen is shown like a feature. If all labels are chosen, all are masked and none is replaced.
     """
 
-    def __init__(self, arch: Architecture, recipe: Recipe, label_mask_probability: float, seed: int) -> None:
+    def __init__(self, arch: Architecture, recipe: Recipe, label_mask_probability: float, seeds: Sequence[int]) -> None:
         mask, replacement = recipe.mask_probability, recipe.replace_probability
-        super().__init__(arch.widths, arch.target, mask, replacement, seed)
-        self.masked = torch.full((arch.n_attributes,), mask)
-        self.chosen = torch.full((arch.n_attributes,), mask + replacement)
+        super().__init__(arch.widths, arch.target, mask, replacement, seeds)
+        self.masked = torch.full((arch.n_attributes, 1), mask)
+        self.chosen = torch.full((arch.n_attributes, 1), mask + replacement)
         self.chosen[arch.target] = label_mask_probability
         self.masked[arch.target] = label_mask_probability * (MASKED if label_mask_probability < 1 else 1.0)
 
     def step(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        draw = torch.rand(rows.shape, generator=self.generator)
-        noise = self.noise(rows)
+        """Return rows (K, d, b) as the network is to see them, what of them is masked, and what it has to predict."""
+        draw, noise = self.uniform(rows), self.noise(rows)
         known = ~rows.isnan()
-        chosen = (draw < self.chosen).to(rows.device) & known
-        masked = (draw < self.masked).to(rows.device) & known
+        chosen = (draw < self.chosen.to(rows.device)) & known
+        masked = (draw < self.masked.to(rows.device)) & known
         return torch.where(chosen & ~masked, noise, rows), masked, rows.masked_fill(~chosen, torch.nan)
 
 
 def npt_objective(predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
-    """Return gamma L_f + (1 - gamma) L_t, where L_f is the mean over all feature values known in `rows`.
+    """Return gamma L_f + (1 - gamma) L_t of each member (K,), where L_f is the mean over all feature values in `rows`.
 
     Hopular's is a mean over attributes instead, whichever number of values each of them has.
     """
     losses, _ = attribute_losses(predictions, rows, groups)
-    count = (~rows.isnan()).sum(0)
-    count[target] = 0
-    feature_loss = (losses * count).sum() / count.sum().clamp(min=1)
-    return gamma * feature_loss + (1 - gamma) * losses[target]
+    count = (~rows.isnan()).sum(2)
+    count[:, target] = 0
+    feature_loss = (losses * count).sum(1) / count.sum(1).clamp(min=1)
+    return gamma * feature_loss + (1 - gamma) * losses[:, target]
 
 
 def flat_and_anneal(peak: float, progress: float) -> float:
@@ -82,34 +83,50 @@ def cosine_cyclic(peak: float, progress: float) -> float:
 SCHEDULES = {"flat-and-anneal": flat_and_anneal, "cosine-cyclic": cosine_cyclic}
 
 
-class NPTOptimizer(Lookahead):
-    """LAMB inside Lookahead with alpha = 0.5 and k = 6, on gradients clamped number by number."""
+def npt_optimizer(parameters: Iterable[nn.Parameter], slow: Iterable[nn.Parameter], weight_decay: float) -> Lookahead:
+    """Return LAMB inside Lookahead with alpha = 0.5 and k = 6, on gradients clamped number by number."""
+    return Lookahead(
+        parameters,
+        slow,
+        alpha=0.5,
+        k=6,
+        weight_decay=weight_decay,
+        max_gradient_norm=None,
+        max_gradient=LARGEST_GRADIENT,
+    )
 
-    def __init__(self, parameters: Iterable[nn.Parameter], slow: Iterable[nn.Parameter], weight_decay: float) -> None:
-        self._parameters = list(parameters)
-        settings = LambSettings(weight_decay=weight_decay, max_gradient_norm=math.inf)
-        super().__init__(self._parameters, slow, settings, alpha=0.5, k=6)
 
-    def step(self, learning_rate: float) -> None:
-        nn.utils.clip_grad_value_(self._parameters, LARGEST_GRADIENT)
-        super().step(learning_rate)
+class NPTStep(Step):
+    """Learns from the rows of a step as a table of their own, by the parts above."""
 
+    network: NPT
 
-class NPTProcedure(Procedure):
-    """The parts above, for the training loop."""
-
-    def __init__(self, label_mask_probability: float, schedule: str) -> None:
-        self.label_mask_probability = label_mask_probability
+    def __init__(
+        self,
+        network: NPT,
+        recipe: Recipe,
+        seeds: Sequence[int],
+        rows: Tensor,
+        parts: Sequence[Part],
+        *,
+        label_mask_probability: float,
+        schedule: str,
+    ) -> None:
+        arch = network.arch
+        self.masking = NPTMasking(arch, recipe, label_mask_probability, seeds)
+        self.dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, seeds, rows.device)
         self.schedule = SCHEDULES[schedule]
+        slow = copy.deepcopy(network).requires_grad_(False)
+        optimizer = npt_optimizer(network.parameters(), slow.parameters(), recipe.weight_decay)
+        super().__init__(network, slow, optimizer, recipe, [self.masking, *self.dropouts.pools])
 
-    def masking(self, arch: Architecture, recipe: Recipe, seed: int) -> Masking:
-        return NPTMasking(arch, recipe, self.label_mask_probability, seed)
+    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
+        for pool in self.dropouts.pools:
+            pool.renew()
+        seen, masked, truth = self.masking.step(stored[..., :size])
+        predictions = self.network.learn(seen, masked, self.dropouts)
+        gamma = cosine(self.recipe.gamma, done)
+        return npt_objective(predictions, truth, self.network.summary.groups, self.network.target, gamma)
 
-    def loss(self, predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
-        return npt_objective(predictions, rows, groups, target, gamma)
-
-    def optimizer(self, network: Hopular, slow: Hopular, recipe: Recipe) -> Lamb:
-        return NPTOptimizer(network.parameters(), slow.parameters(), recipe.weight_decay)
-
-    def learning_rate(self, recipe: Recipe, done: float) -> float:
-        return self.schedule(recipe.learning_rate, done)
+    def learning_rate(self, done: float) -> float:
+        return self.schedule(self.recipe.learning_rate, done)

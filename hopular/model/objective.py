@@ -12,12 +12,12 @@ from hopular.model.architecture import Group
 
 
 def cosine(start: float, progress: float) -> float:
-    """Cosine annealing from `start` at progress 0 to 0 at progress 1."""
+    """Anneal along a cosine from `start` at progress 0 to 0 at progress 1."""
     return start * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
 def attribute_losses(predictions: list[Tensor], rows: Tensor, groups: list[Group]) -> tuple[Tensor, Tensor]:
-    """Per attribute the mean loss over the rows where it is known, and whether it is known in any row.
+    """Return the mean loss per member and attribute (K, d) over the rows that know it, and whether any row does.
 
     Squared error for a continuous attribute, negative log-likelihood for a categorical one.
     """
@@ -27,19 +27,19 @@ def attribute_losses(predictions: list[Tensor], rows: Tensor, groups: list[Group
     for group, prediction in zip(groups, predictions, strict=True):
         part = truth[:, group.start : group.stop]
         if group.width == 1:
-            losses.append((prediction.float().squeeze(2) - part).square())
+            losses.append((prediction.to(rows.dtype).squeeze(2) - part).square())
         else:
-            log_p = F.log_softmax(prediction.float(), dim=2)
+            log_p = F.log_softmax(prediction.to(rows.dtype), dim=2)
             losses.append(-log_p.gather(2, part.long()[:, :, None]).squeeze(2))
     loss = (losses[0] if len(losses) == 1 else torch.cat(losses, dim=1)) * known
-    count = known.sum(0)
-    return loss.sum(0) / count.clamp(min=1), count > 0
+    count = known.sum(2)
+    return loss.sum(2) / count.clamp(min=1), count > 0
 
 
 def objective(predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
-    """gamma L_f + (1 - gamma) L_t, where L_f is the mean over the features known in this batch."""
+    """Return gamma L_f + (1 - gamma) L_t of each member (K,); L_f is the mean over the features known in this batch."""
     losses, known = attribute_losses(predictions, rows, groups)
     is_feature = known.clone()
-    is_feature[target] = False
-    feature_loss = (losses * is_feature).sum() / is_feature.sum().clamp(min=1)
-    return gamma * feature_loss + (1 - gamma) * losses[target]
+    is_feature[:, target] = False
+    feature_loss = (losses * is_feature).sum(1) / is_feature.sum(1).clamp(min=1)
+    return gamma * feature_loss + (1 - gamma) * losses[:, target]

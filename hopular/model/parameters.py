@@ -8,15 +8,21 @@ from typing import Any
 
 from hopular.model.architecture import ARCHITECTURES
 
-_INTEGERS = ("n_blocks", "n_networks", "embedding_dim", "max_epochs", "batch_size", "patience")
+_INTEGERS = (
+    *("n_members", "n_blocks", "n_networks", "n_layers", "n_heads", "width", "embedding_dim"),
+    *("max_epochs", "batch_size", "patience"),
+)
 _POSITIVE = ("beta", "learning_rate", "max_seconds")
 _RANGES = {  # lowest, highest, whether the highest is allowed, whether the lowest is
+    "dropout": (0, 1, False, True),
     "dropout_embedding": (0, 1, False, True),
     "dropout_block": (0, 1, False, True),
     "dropout_summary": (0, 1, False, True),
     "gamma": (0, 1, True, True),
     "mask_probability": (0, 1, True, True),
     "replace_probability": (0, 1, True, True),
+    "feature_mask_probability": (0, 1, True, True),
+    "label_mask_probability": (0, 1, True, False),  # NPT learns masked labels alone
     "memory_ratio": (0, 1, True, False),
     "slow_rate": (0, 1, True, False),
     "validation_fraction": (0, 1, False, True),
@@ -24,39 +30,58 @@ _RANGES = {  # lowest, highest, whether the highest is allowed, whether the lowe
 }
 _CHOICES: dict[str, tuple[str | None, ...]] = {
     "architecture": (*ARCHITECTURES, None),
-    "embedding": ("sum", "projected", None),
+    "embedding": ("sum", "projected", "periodic", None),
     "values": ("tied", "separate", None),
     "summary": ("attribute", "joint", None),
     "recipe": ("default", "paper"),
     "selection": ("score", "loss", None),
     "precision": ("auto", "float32", "bfloat16"),
 }
-_OPTIONAL = ("max_epochs", "batch_size", "patience", "learning_rate", "max_seconds", "memory_ratio", "slow_rate")
+_OPTIONAL = (
+    *("n_members", "n_blocks", "n_networks", "embedding_dim", "max_epochs", "batch_size", "patience"),
+    *(
+        "dropout_embedding",
+        "dropout_block",
+        "learning_rate",
+        "max_seconds",
+        "memory_ratio",
+        "slow_rate",
+        "mask_probability",
+        "replace_probability",
+    ),
+)
 _DEVICES = ("auto", "cpu", "cuda", "mps")
 
 
-def check_parameters(parameters: dict[str, Any]) -> None:
-    """Raise ValueError for the first parameter out of range."""
+def check_parameters(parameters: dict[str, Any], required: tuple[str, ...] = ()) -> None:
+    """Raise ValueError for the first parameter out of range; those of `required` may not be None."""
     for name, value in parameters.items():
-        if value is None and name in _OPTIONAL:
+        if value is None and name in _OPTIONAL and name not in required:
             continue
         if name in _INTEGERS and not (isinstance(value, numbers.Integral) and int(value) >= 1):
             raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
         if name in _POSITIVE and not (_is_number(value) and value > 0):
             raise ValueError(f"{name} must be a positive number, not {value!r}")
-        if name in _CHOICES and value not in _CHOICES[name]:
-            raise ValueError(f"{name} must be one of {list(_CHOICES[name])}, not {value!r}")
+        if name in _CHOICES:
+            check_choice(name, value, _CHOICES[name])
         if name in _RANGES:
             _check_range(name, value)
         if name == "device" and str(value).split(":")[0] not in _DEVICES:
             raise ValueError(
                 f"device must be one of {list(_DEVICES)} or a numbered one such as 'cuda:1', not {value!r}"
             )
-    if parameters["mask_probability"] + parameters["replace_probability"] > 1:
+    shares = [parameters.get(name) or 0.0 for name in ("mask_probability", "replace_probability")]
+    if sum(shares) > 1:
         raise ValueError(
             "mask_probability and replace_probability are shares of the same features and may not exceed 1 together, "
-            f"not {parameters['mask_probability']!r} + {parameters['replace_probability']!r}"
+            f"not {' + '.join(map(repr, shares))}"
         )
+
+
+def check_choice(name: str, value: Any, allowed: tuple[str | None, ...], given: str = "") -> None:
+    """Raise ValueError for a parameter that is none of those allowed; `given` says what else this depends on."""
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {list(allowed)}{given}, not {value!r}")
 
 
 def _is_number(value: Any) -> bool:

@@ -1,51 +1,66 @@
-"""Prediction with a trained network: rows against the stored training rows, in chunks of bounded memory."""
+"""Prediction with trained networks: rows against the stored training rows, in chunks of bounded memory."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from hopular.model.masking import target_mask
-from hopular.model.network import Hopular, Memory
+from hopular.model.members import Memory, Network
+from hopular.model.network import AttributePredictor
 
-CHUNK = 1 << 15  # attributes of all rows that pass through the network at once,
+CHUNK = 1 << 17  # attributes of all rows of all members that pass through the network at once,
 CHUNK_ROWS = 1024  # and rows, at most
-FEW = 4
+FEW = 32  # rows go through the network in multiples of so many
 
 
-def chunks(rows: Tensor) -> Iterator[slice]:
-    """Which rows go through the network at once, so that its memory is bounded in wide tables as well."""
-    size = max(FEW, min(CHUNK_ROWS, CHUNK // rows.shape[1]))
-    for start in range(0, len(rows), size):
+def gather(rows: Tensor, places: Sequence[Tensor]) -> tuple[Tensor, Tensor | None]:
+    """Pick rows (n, d) of each member by their places: (K, d, most), and tell which only fill members up (K, most)."""
+    most = max(len(one) for one in places)
+    index = torch.stack([torch.cat([one, one[:1].expand(most - len(one))]) for one in places])
+    picked = rows[index].mT.contiguous()
+    if all(len(one) == most for one in places):
+        return picked, None
+    counts = torch.tensor([len(one) for one in places], device=rows.device)
+    return picked, torch.arange(most, device=rows.device) >= counts[:, None]
+
+
+def store_rows(network: Network, rows: Tensor, places: Sequence[Tensor]) -> Memory:
+    """Prepare each member's training rows for its predictions, if these need any."""
+    with torch.inference_mode():
+        return network.store(*gather(rows, places)) if network.reads_rows else Memory()
+
+
+def chunks(members: int, attributes: int, rows: int) -> Iterator[slice]:
+    """Tell which rows go through the network at once, so that its memory is bounded in wide tables as well."""
+    size = max(1, min(CHUNK_ROWS, CHUNK // (attributes * members)) // FEW) * FEW
+    for start in range(0, rows, size):
         yield slice(start, start + size)
 
 
-def predict_target(network: Hopular, rows: Tensor, memory: Memory) -> Tensor:
-    """Target predictions (rows, width) with only the target masked, in chunks of bounded memory.
+def predict_target(network: Network, rows: Tensor, memory: Memory) -> Tensor:
+    """Predict the target (K, width, b) of rows (K, d, b) in chunks of bounded memory.
 
-    Products of fewer than `FEW` rows take another way through the library and differ in the last bit: these rows are
-    filled up, so that a row comes out alone as it does in a batch.
+    Rows that do not fill the processor's registers are computed in another way and differ in the last bit. Chunks are
+    therefore filled up to a multiple of `FEW` rows, so that a row comes out alone as it does in a batch.
     """
     parts = []
     with torch.inference_mode():
-        for chunk in chunks(rows):
-            part = rows[chunk]
-            size = len(part)
-            if size < FEW:
-                part = part.expand(FEW, -1) if size == 1 else part.repeat(FEW, 1)[:FEW]
-            predictions = network(part, target_mask(part, network.arch.target), memory)
-            parts.append(network.target(predictions)[:size].float())
-    return torch.cat(parts)
+        for chunk in chunks(*rows.shape):
+            part = rows[..., chunk]
+            size = part.shape[-1]
+            if size % FEW:
+                part = torch.cat([part, part[..., :1].expand(-1, -1, FEW - size % FEW)], dim=-1)
+            parts.append(network.predict(part, memory)[..., :size].float())
+    return torch.cat(parts, dim=-1)
 
 
-def read_weights(network: Hopular, rows: Tensor, memory: Memory, k: int) -> tuple[Tensor, Tensor]:
-    """The k largest weights with which each row reads the stored rows, and their places, both (rows, k)."""
-    weights, places = [], []
-    for chunk in chunks(rows):
-        part = rows[chunk]
-        top = network.read_weights(part, target_mask(part, network.arch.target), memory).topk(k, dim=1)
-        weights.append(top.values)
-        places.append(top.indices)
-    return torch.cat(weights), torch.cat(places)
+def read_weights(network: AttributePredictor, rows: Tensor, memory: Memory) -> Tensor:
+    """Return the weights (K, n, b) with which each row reads the stored rows."""
+    parts = []
+    for chunk in chunks(*rows.shape):
+        part = rows[..., chunk]
+        parts.append(network.read_weights(part, target_mask(part, network.target), memory))
+    return torch.cat(parts, dim=-1)

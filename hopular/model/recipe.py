@@ -30,16 +30,15 @@ class Recipe:
                 raise ValueError(f"{name} must be at least 1, not {getattr(self, name)!r}")
 
 
-VISITS = 50_000  # rows that the default schedule passes over; with more than so many attributes fewer in proportion,
-VISITS_WIDTH = 14
-EPOCHS = (40, 400)  # and how often it passes over each at least and at most
-BATCH = 128
-VALIDATIONS = 40
-MEMORY, WIDE_MEMORY = 512, 256  # stored rows that a step sees, and those that it sees at least in a wide table
-WIDTH = 10  # attributes from which on a table counts as wide: its steps see fewer rows, so that they take no longer
+EPOCHS = 1_600  # passes over the rows in the default schedule, divided by the root of their number,
+EPOCHS_WIDTH = 14  # with more than so many attributes fewer, by the root of their number,
+EPOCHS_RANGE = (20, 200)  # but so many at least and at most
+BATCH = 64
+MEMORY = 192  # stored rows that a step sees
+VALIDATIONS, PATIENCE = 20, 8  # at most in all, and without improvement before training stops
 
 
-def paper_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
+def paper_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
     """Section A.3: 10,000 epochs of one full-batch step each, validated every ten, best validation score kept."""
     return Recipe(
         max_epochs=10_000,
@@ -53,24 +52,23 @@ def paper_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
     )
 
 
-def default_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
+def default_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
     """A schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
 
     The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
     sample of the memory; wide tables are passed over less often. Validation loss picks the state: on a few dozen rows
     accuracy has too many ties.
     """
-    visits = VISITS * min(1.0, VISITS_WIDTH / n_attributes)
-    max_epochs = min(max(math.ceil(visits / n_rows), EPOCHS[0]), EPOCHS[1])
-    memory = min(MEMORY, max(WIDE_MEMORY, MEMORY * WIDTH // n_attributes))
+    epochs = round(EPOCHS * math.sqrt(min(1.0, EPOCHS_WIDTH / n_attributes) / n_rows))
+    max_epochs = min(max(epochs, EPOCHS_RANGE[0]), EPOCHS_RANGE[1])
     return Recipe(
         max_epochs=max_epochs,
         batch_size=min(BATCH, math.ceil(n_rows / 2)),
-        memory_ratio=min(1.0, memory / n_rows),
+        memory_ratio=min(1.0, MEMORY / n_rows),
         learning_rate=1e-2,
         slow_rate=0.05,
         validate_every=math.ceil(max_epochs / VALIDATIONS),
-        patience=VALIDATIONS,  # to the end: gamma leaves most of the weight to the target's loss only late
+        patience=PATIENCE,
         selection="loss",
     )
 
@@ -78,7 +76,7 @@ def default_recipe(n_rows: int, n_attributes: int = WIDTH) -> Recipe:
 RECIPES = {"default": default_recipe, "paper": paper_recipe}
 
 
-def make_recipe(name: str, n_rows: int, n_attributes: int = WIDTH, **overrides: object) -> Recipe:
+def make_recipe(name: str, n_rows: int, n_attributes: int = EPOCHS_WIDTH, **overrides: object) -> Recipe:
     """The named recipe for a table of so many training rows and attributes; overrides that are None leave its value."""
     if name not in RECIPES:
         raise ValueError(f"recipe must be one of {sorted(RECIPES)}, not {name!r}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,8 @@ from safetensors.torch import save_file
 
 from hopular.model.encoding import Encoding
 
+FORMAT = 3  # raised when models saved before can no longer be read, or would mean something else
+
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator; an existing file is replaced in one step."""
@@ -24,17 +25,19 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     if parameters["categorical_features"] is not None:
         parameters["categorical_features"] = list(parameters["categorical_features"])
     header = {
-        "format": estimator._format,
+        "format": FORMAT,
         "class": type(estimator).__name__,
         "parameters": parameters,
-        "parts": asdict(estimator._parts()) if "architecture" in parameters else None,
+        "chosen": estimator._chosen(),
         "encoding": estimator.encoding_.to_json(),
-        "best_epoch": estimator.best_epoch_,
+        "best_epochs": estimator.best_epochs_,
         "fitted": estimator._fitted_json(),
     }
     tensors = {f"network.{name}": tensor.contiguous() for name, tensor in estimator.network_.state_dict().items()}
     tensors["rows"] = estimator.rows_.contiguous()
     tensors["train_index"] = torch.from_numpy(estimator.train_index_)
+    tensors |= {f"member.{k}": places for k, places in enumerate(estimator.members_)}
+    tensors |= {f"fitted.{name}": torch.from_numpy(values) for name, values in estimator._fitted_arrays().items()}
     target = Path(path)
     part = target.with_name(target.name + ".part")
     save_file(
@@ -66,29 +69,33 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
         raise ValueError(f"{os.fspath(path)!r} is a safetensors file, but not a model saved by hopular")
     if header["class"] != cls.__name__:
         raise ValueError(f"{os.fspath(path)!r} holds a {header['class']}; load it with {header['class']}.load")
-    if header["format"] != cls._format:
+    if header["format"] != FORMAT:
         raise ValueError(
-            f"{os.fspath(path)!r} has model format {header['format']!r}, this version of hopular reads {cls._format} "
-            f"of {cls.__name__}. Load it with the version that saved it, or fit again."
+            f"{os.fspath(path)!r} has model format {header['format']!r}, this version of hopular reads {FORMAT}. "
+            f"Load it with the version of hopular that saved it, or fit the {header['class']} again."
         )
-    absent = {"rows", "train_index"} - set(tensors)
+    places = [f"member.{k}" for k in range(len(header["best_epochs"]))]
+    absent = {"rows", "train_index", *places} - set(tensors)
     if absent:
         raise ValueError(
             f"{os.fspath(path)!r} does not fit its own description: it lacks {sorted(absent)}. Save the model again."
         )
     estimator = cls(**header["parameters"])
-    parts = header.get("parts")
-    if parts and parts != asdict(estimator._parts()):  # the architecture's name stood for others when it was saved
-        estimator.set_params(**parts)
     estimator.encoding_ = Encoding.from_json(header["encoding"])
+    if header["chosen"] != estimator._chosen():  # names and defaults stood for something else when it was saved
+        estimator.set_params(**header["chosen"])
     estimator.train_index_ = tensors.pop("train_index").cpu().numpy()
     rows = tensors.pop("rows")
-    network = estimator._new_network(0).to(device).requires_grad_(False)
+    members = [tensors.pop(name).cpu() for name in places]
+    fitted = {name: tensors.pop(name).cpu().numpy() for name in list(tensors) if name.startswith("fitted.")}
+    network = estimator._build([0] * len(members), [estimator] * len(members)).to(device)
     try:
         network.load_state_dict({name.removeprefix("network."): tensor for name, tensor in tensors.items()})
     except RuntimeError as error:
         raise ValueError(f"{os.fspath(path)!r} does not fit its own description: {error}") from error
-    estimator._set_network(network, rows)
+    estimator._set_members(network, rows, members)
     estimator._set_fitted_json(header["fitted"])
-    estimator.history_, estimator.best_epoch_ = [], header["best_epoch"]
+    for name, values in fitted.items():
+        setattr(estimator, name.removeprefix("fitted."), values)
+    estimator.history_, estimator.best_epochs_ = [], tuple(header["best_epochs"])
     return estimator

@@ -35,6 +35,7 @@ TESTED = 0.2  # share of a medium dataset's rows that a split tests on
 CLASSES = {"gesture": 5, "eye": 3}  # of the medium datasets with more than two
 FREE = 0.85  # share of the free memory that a case may take before it is ended
 ENOUGH = 10.0  # seconds of steps after which no further one is taken
+HALFWAY = 0.5  # share of training that is done at the measured steps: both losses have the same weight there
 COLUMNS = (
     *("rows", "features", "classes", "method", "model", "batch", "device"),
     *("gib", "milliseconds", "milliseconds_error", "failure"),
@@ -83,7 +84,7 @@ def measure(
     that takes longer than `max_seconds` or more memory than `max_gib` (by default most of what is free) has no figures,
     and `failure` says why. By default a GPU is used if there is one, and all cores.
     """
-    from hopular.model.base import choose_device
+    from hopular.model.table import choose_device
 
     device = str(choose_device(device))
     threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
@@ -120,7 +121,7 @@ def measure_paper(
     Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds. Figures
     are kept in `kept_file` as soon as they are there, and those kept there for this device are not measured again.
     """
-    from hopular.model.base import choose_device
+    from hopular.model.table import choose_device
 
     device = str(choose_device(device))
     sizes = training_sizes()
@@ -272,17 +273,14 @@ def training_step(case: Case) -> Callable[[], float]:
 
     It returns the loss, which also waits for the device to be done.
     """
-    import copy
-
     import torch
 
     from hopular.model.architecture import ARCHITECTURES, Architecture
-    from hopular.model.dropout import Dropouts
     from hopular.model.network import Hopular
     from hopular.model.npt import NPT
-    from hopular.model.npt_training import MASKED, NPTProcedure
+    from hopular.model.npt_training import MASKED, NPTStep
     from hopular.model.recipe import make_recipe
-    from hopular.model.training import HOPULAR
+    from hopular.model.trainer import HopularStep, Part, Step
 
     depth, width = MODELS[case.method, case.model]
     is_npt = case.method == "npt"
@@ -300,30 +298,24 @@ def training_step(case: Case) -> Callable[[], float]:
     )
     shares = {"mask_probability": MASKED * 0.15, "replace_probability": (1 - MASKED) * 0.15, "weight_decay": 0.0}
     recipe = make_recipe("paper", case.rows, case.features + 1, **(shares if is_npt else {}))
-    procedure = NPTProcedure(1.0, "flat-and-anneal") if is_npt else HOPULAR
-    torch.manual_seed(0)
-    device = torch.device(case.device)
-    network = (NPT(architecture, shows_labels=False) if is_npt else Hopular(architecture)).to(device)
-    slow = copy.deepcopy(network).requires_grad_(False)
-    optimizer = procedure.optimizer(network, slow, recipe)
-    masking = procedure.masking(architecture, recipe, 0)
-    dropouts = Dropouts(
-        architecture.dropout_embedding, architecture.dropout_block, architecture.dropout_summary, 0, device
-    )
-    rows = torch.randn(case.rows, case.features + 1)
+    device, seeds = torch.device(case.device), [0]
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(case.rows, case.features + 1, generator=generator)
     if case.classes:
-        rows[:, target] = torch.randint(0, case.classes, (case.rows,)).float()
+        rows[:, target] = torch.randint(0, case.classes, (case.rows,), generator=generator).float()
     rows = rows.to(device)
-    size = 1 if case.batch == "single" else case.rows
+    parts = [Part(torch.arange(case.rows), torch.arange(0))]
+    training: Step
+    if is_npt:
+        network = NPT(architecture, seeds, shows_labels=False).to(device)
+        settings: Any = {"label_mask_probability": 1.0, "schedule": "flat-and-anneal"}
+        training = NPTStep(network, recipe, seeds, rows, parts, **settings)
+    else:
+        training = HopularStep(Hopular(architecture, seeds).to(device), recipe, seeds, rows, parts)
+    stored, size = rows.T[None].contiguous(), 1 if case.batch == "single" else case.rows
 
     def step() -> float:
-        dropouts.renew()
-        seen, masked, truth = masking.step(rows[:size])
-        predictions = network(seen, masked, network.store(rows, dropouts), dropouts, leave_out_own=True)
-        loss = procedure.loss(predictions, truth, network.summary.groups, target, 0.5)
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step(recipe.learning_rate)
-        return loss.item()
+        return training.learn(stored, size, HALFWAY).item()
 
     return step
 

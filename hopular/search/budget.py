@@ -68,14 +68,23 @@ class Budget:
             return self.trials
         return grid_size if self.grid_trials is None else min(grid_size, self.grid_trials)
 
-    def settings_of(self, method: Method, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A setting together with how the budget has the method trained, as far as that concerns the method."""
+    def architecture_of(self, method: Method) -> str | None:
+        """Return the architecture that the method's search space is for; None if the method has no choice."""
+        return choose_architecture(self.architecture, self.recipe) if method.has_architecture else None
+
+    def settings_of(self, method: Method, params: Mapping[str, Any], trials: int = 1) -> dict[str, Any]:
+        """Return a setting together with how the budget has the method trained, as far as that concerns the method.
+
+        Where a search chooses among several `trials`, each of them trains a single member of the default architecture.
+        """
         epochs = {"max_epochs": self.max_epochs} if method.has_curve and self.max_epochs is not None else {}
         recipe = {"recipe": self.recipe} if method.has_recipe and self.recipe is not None else {}
         settings = {**params, **epochs, **recipe}
         if method.has_architecture:
             asked = self.architecture or settings.get("architecture")
             settings["architecture"] = choose_architecture(asked, settings.get("recipe"))
+            if trials > 1 and settings["architecture"] == "default":
+                settings["n_members"] = 1
         return settings
 
 

@@ -1,4 +1,7 @@
-"""The search: lease a slot, propose a setting, fit it in a worker process, store its record; until no slot is left."""
+"""The search: lease a slot, propose a setting, fit it in a worker process, store its record; until no slot is left.
+
+Slots whose settings can share one training are leased and fitted together; each has a trial and a record of its own.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,9 @@ import queue
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -129,6 +132,18 @@ class _Cancelled(Exception):  # noqa: N818
     """The caller wants no more trials, or time is up."""
 
 
+@dataclass
+class _Trial:
+    """A trial at work."""
+
+    slot: int
+    seed: int
+    proposal: Proposal
+    params: dict[str, Any]  # that the method is given
+    curve: list[tuple[int, float]] = field(default_factory=list)
+    shown: float = 0.0  # when the study was last shown a point of it
+
+
 class _Search:
     """One process's part in a search."""
 
@@ -145,7 +160,8 @@ class _Search:
         threads: int | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> None:
-        if problem.task not in get_method(method).tasks:
+        self._method = get_method(method)
+        if problem.task not in self._method.tasks:
             raise MethodError(f"method {method!r} is not for {problem.task}, which {problem.name!r} is")
         if jobs < 1:
             raise ValueError(f"jobs is {jobs!r}: use a whole number from 1 on")
@@ -153,12 +169,14 @@ class _Search:
         self.jobs, self.device = jobs, device
         self.threads = threads or max(1, cores() // jobs)
         self._should_stop = should_stop or (lambda: False)
-        self.proposer = Proposer(method, problem.size, seed, prunes=budget.prunes)
+        self.proposer = Proposer(
+            method, problem.size, seed, prunes=budget.prunes, architecture=budget.architecture_of(self._method)
+        )
         self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
         name = study_name(problem, method, budget, seed, device)
         metric = metric_of(budget.criterion, problem.task)
         value = metric if metric == "accuracy" else f"minus {metric}"
-        limits = repr(budget.concerning(get_method(method)))
+        limits = repr(budget.concerning(self._method))
         facts = {"problem": problem.name, "method": method, "budget": limits, "value": f"validation {value}"}
         self.study = Study(open_storage(storage), name, facts)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
@@ -223,7 +241,7 @@ class _Search:
             with worker_for(self.problem, self.method, self.threads) as worker:
                 while not self._is_over():
                     with self._lock:
-                        slot = self.study.lease(self.slots)
+                        slot = self.study.lease(range(self.slots))
                     if slot is None:
                         if len(self.study.trials()) >= self.slots:
                             self.study.sweep()
@@ -233,8 +251,7 @@ class _Search:
                         wait = min(1.2 * wait, WAIT[1])
                         continue
                     wait = WAIT[0]
-                    record = self._run(worker, slot)
-                    if record is not None:
+                    for record in self._run(worker, slot):
                         finished.put(record)
                     with self._news:
                         self._news.notify_all()
@@ -250,68 +267,100 @@ class _Search:
         grace = self._grace if is_running and self._is_empty else 0.0
         return self._stop.is_set() or self._should_stop() or time.monotonic() >= self._deadline + grace
 
-    def _run(self, worker: Worker, slot: int) -> Record | None:
-        """The trial of a leased slot. None if the lease was lost before the trial was finished."""
+    def _run(self, worker: Worker, slot: int) -> list[Record]:
+        """Run the trial of a leased slot, and with it the open ones that can share its training.
+
+        Returns the records that are stored: not those of slots whose lease was lost meanwhile.
+        """
+        slots = [slot]
         try:
             with self._lock:
+                for other in self.proposer.alike(slot, self._method.shares):
+                    if slot < other < self.slots and self.study.lease([other]) is not None:
+                        slots.append(other)
                 self.proposer.learn(self.study.finished)
-                proposal = self.proposer.propose(slot)
-                self.study.start(slot, proposal.params, proposal.distributions)
-            record, outcome = self._fit(worker, slot, proposal)
-            if self.predictions is not None and outcome.predictions is not None and self.study.holds(slot):
-                _keep(self.predictions / f"{slot}.npy", outcome.predictions)
-            with self._lock:
-                self.proposer.forget(proposal)
-                is_stored = self.study.add(record)
-            self._is_empty = self._is_empty and record.state != "complete"
+                trials = [self._start_trial(each) for each in slots]
+            outcomes = self._fit(worker, trials)
+            records = [self._store(trial, outcome) for trial, outcome in zip(trials, outcomes, strict=True)]
             self._spend()
-            return record if is_stored else None
+            return [record for record in records if record is not None]
         except BaseException:
-            self.study.give_up(slot)
+            for each in slots:
+                self.study.give_up(each)
             raise
 
-    def _fit(self, worker: Worker, slot: int, proposal: Proposal) -> tuple[Record, Outcome]:
-        curve: list[tuple[int, float]] = []
-        last, shown = time.monotonic(), 0.0
+    def _start_trial(self, slot: int) -> _Trial:
+        proposal = self.proposer.propose(slot)
+        self.study.start(slot, proposal.params, proposal.distributions)
+        params = self.budget.settings_of(self._method, proposal.settings, self.slots)
+        return _Trial(slot, trial_seed(self.seed, slot), proposal, params)
 
-        def report(percent: int, score: float) -> bool:
-            nonlocal shown
-            curve.append((percent, score))
-            if time.monotonic() - shown > SHOW:
-                self.study.report(slot, percent, score)
-                shown = time.monotonic()
+    def _store(self, trial: _Trial, outcome: Outcome) -> Record | None:
+        record = outcome.as_record(trial.slot, trial.seed, trial.params, trial.curve)
+        if self.predictions is not None and outcome.predictions is not None and self.study.holds(trial.slot):
+            _keep(self.predictions / f"{trial.slot}.npy", outcome.predictions)
+        with self._lock:
+            self.proposer.forget(trial.proposal)
+            is_stored = self.study.add(record)
+        self._is_empty = self._is_empty and record.state != "complete"
+        return record if is_stored else None
+
+    def _fit(self, worker: Worker, trials: Sequence[_Trial]) -> list[Outcome]:
+        """Fit trials in one training. Those that fail in company are tried once more, each by itself."""
+        outcomes = self._fit_at_once(worker, trials)
+        if len(trials) > 1:
+            for place, outcome in enumerate(outcomes):
+                if outcome.state == "failed":
+                    (outcomes[place],) = self._fit_at_once(worker, [trials[place]])
+        return outcomes
+
+    def _fit_at_once(self, worker: Worker, trials: Sequence[_Trial]) -> list[Outcome]:
+        last = time.monotonic()
+
+        def report(place: int, percent: int, score: float) -> bool:
+            trial = trials[place]
+            trial.curve.append((percent, score))
+            if time.monotonic() - trial.shown > SHOW:
+                self.study.report(trial.slot, percent, score)
+                trial.shown = time.monotonic()
             with self._lock:
-                proposal.trial.report(score, percent)
-                return proposal.trial.should_prune()
+                trial.proposal.trial.report(score, percent)
+                return trial.proposal.trial.should_prune()
 
         def beat() -> None:
             nonlocal last
             if self._is_over(is_running=True):
                 raise _Cancelled
             if time.monotonic() - last > BEAT:
-                self.study.beat(slot)
+                for trial in trials:
+                    self.study.beat(trial.slot)
                 last = time.monotonic()
             if time.monotonic() - self._spent_at > BEAT:
                 self._spend()
 
-        params = self.budget.settings_of(get_method(self.method), proposal.settings)
+        each = self.budget.seconds_per_trial
+        seconds = None if each is None else each * len(trials)
+        limits = {"max_seconds": seconds, "max_memory": self.budget.memory}
         for attempt in range(RETRIES + 1):
-            each, left = self.budget.seconds_per_trial, self._deadline - time.monotonic()
-            run = Run(trial_seed(self.seed, slot), self.threads, self.device, None if each is None else SOFT * each)
-            deadline = None if left == float("inf") else time.time() + left
-            job = Job(self.method, params, run, deadline, self.study.name, slot, criterion=self.budget.criterion)
-            limits = {"max_seconds": self.budget.seconds_per_trial, "max_memory": self.budget.memory}
+            for trial in trials:
+                trial.curve.clear()
             try:
-                curve.clear()
-                outcome = worker.run(job, report=report, beat=beat, **limits)
-                return outcome.as_record(slot, job.run.seed, params, curve), outcome
+                return worker.run([self._job(trial, seconds) for trial in trials], report=report, beat=beat, **limits)
             except InfrastructureError as error:
                 if attempt == RETRIES:
                     if isinstance(error, LostError):
-                        return error.outcome.as_record(slot, job.run.seed, params, curve), error.outcome
+                        return [error.outcome] * len(trials)
                     raise
                 self._stop.wait(PAUSE * 2**attempt)
         raise AssertionError("unreachable")
+
+    def _job(self, trial: _Trial, seconds: float | None) -> Job:
+        left = self._deadline - time.monotonic()
+        run = Run(trial.seed, self.threads, self.device, None if seconds is None else SOFT * seconds)
+        deadline = None if left == float("inf") else time.time() + left
+        return Job(
+            self.method, trial.params, run, deadline, self.study.name, trial.slot, criterion=self.budget.criterion
+        )
 
 
 def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:

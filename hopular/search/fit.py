@@ -1,4 +1,4 @@
-"""Fit one job on a problem and measure it: what happens inside a worker process."""
+"""Fit jobs on a problem and measure them: what happens inside a worker process."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import random
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,11 @@ from hopular.methods.method import InvalidParametersError
 from hopular.search.criterion import Criterion, score_of
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem
-from hopular.search.record import Kind, State, rank_of
+from hopular.search.record import Kind, rank_of
 
 SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
 SHORTEST = 0.1  # seconds for a fit whose imports have taken all the time there was
+Report = Callable[[int, int, float], bool]  # place among the jobs, percent, score: whether to stop it
 NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # as libraries put it
 
 
@@ -47,26 +49,22 @@ class CurveHook:
                 raise Stopped
 
 
-def fit_job(problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]) -> Outcome:
-    """Fit and score one setting; whatever goes wrong becomes a failure of some kind. `started` is called by the fit."""
+def fit_jobs(problem: Problem, jobs: Sequence[Job], started: Callable[[], None], report: Report) -> list[Outcome]:
+    """Fit and score jobs, several of them in one training; whatever goes wrong becomes a failure of some kind.
+
+    `started` is called by the fit, and `report` for every point of the learning curve of each job.
+    """
     is_known = _forget_peak()
-    start = time.perf_counter()
-
-    def start_clock() -> None:
-        nonlocal start
-        started()
-        start = time.perf_counter()
-
-    def ended(state: State, **values: Any) -> Outcome:
-        return Outcome(state, fit_seconds=time.perf_counter() - start, **values)
-
-    try:
-        outcome = _fit(problem, job, start_clock, report)
-    except Stopped:
-        outcome = ended("pruned")
-    except Exception as error:
-        outcome = ended("failed", kind=_kind_of(error), message=f"{type(error).__name__}: {error}"[:2000])
-    return replace(outcome, peak_memory=_peak() if is_known else 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = _recall(jobs)
+        if fitted:
+            started()
+        else:
+            fitted = _train(problem, jobs, started, report)
+        outcomes = [_use(problem, job, one) for job, one in zip(jobs, fitted, strict=True)]
+    peak = _peak() if is_known else 0
+    return [replace(outcome, peak_memory=peak, shared_by=len(jobs)) for outcome in outcomes]
 
 
 @dataclass(frozen=True)
@@ -85,25 +83,12 @@ class Kept:
 _kept: Kept | None = None
 
 
-def _fit(problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]) -> Outcome:
-    """Fit, unless the model is there already, and score; with test rows also predict them, with a folder also save."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = _kept if _kept is not None and _is_same(_kept.job, job) else None
-        if fitted is None:
-            fitted = Kept(replace(job, X_test=None), *_train(problem, job, started, report))
-            _keep_if_better(fitted)
-        else:
-            started()
-        test = None if job.X_test is None else predict_rows(fitted.estimator, problem.task, job.X_test)
-        unsaved = "" if job.folder is None else _save(fitted.estimator, job.folder)
-    return replace(fitted.outcome, test_predictions=test, unsaved=unsaved)
-
-
-def _is_same(kept: Job, job: Job) -> bool:
-    """Whether the model of a finished trial is wanted; a trial itself is always fitted."""
-    is_trial = (kept.study, kept.slot, kept.run.seed) == (job.study, job.slot, job.run.seed)
-    return is_trial and job.X_test is not None
+def _recall(jobs: Sequence[Job]) -> list[Kept | Outcome]:
+    """Return the model that is kept, if that of a finished trial is wanted; a trial itself is always fitted."""
+    if _kept is None or len(jobs) > 1 or jobs[0].X_test is None:
+        return []
+    trials = [(job.study, job.slot, job.run.seed) for job in (_kept.job, jobs[0])]
+    return [_kept] if trials[0] == trials[1] else []
 
 
 def _keep_if_better(fitted: Kept) -> None:
@@ -112,40 +97,97 @@ def _keep_if_better(fitted: Kept) -> None:
         _kept = fitted
 
 
-def _train(
-    problem: Problem, job: Job, started: Callable[[], None], report: Callable[[int, float], bool]
-) -> tuple[Outcome, Any]:
-    method, params = get_method(job.method), dict(job.params)
-    frames: tuple[Any, ...] = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
-    X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
+def _use(problem: Problem, job: Job, fitted: Kept | Outcome) -> Outcome:
+    """Predict the job's test rows and save the model into its folder, if it has them and the fit went well."""
+    if isinstance(fitted, Outcome):
+        return fitted
     try:
-        method.make(problem.task, params, job.run)  # imports its library, which is no part of the fit
-        run = replace(job.run, max_seconds=_seconds_for(job))
-        estimator = method.make(problem.task, params, run)
+        test = None if job.X_test is None else predict_rows(fitted.estimator, problem.task, job.X_test)
+        unsaved = "" if job.folder is None else _save(fitted.estimator, job.folder)
+    except Exception as error:
+        return _ended_by(error, fitted.outcome.fit_seconds)
+    return replace(fitted.outcome, test_predictions=test, unsaved=unsaved)
+
+
+def _ended_by(error: Exception, seconds: float) -> Outcome:
+    if isinstance(error, Stopped):
+        return Outcome("pruned", fit_seconds=seconds)
+    message = f"{type(error).__name__}: {error}"[:2000]
+    return Outcome("failed", fit_seconds=seconds, kind=_kind_of(error), message=message)
+
+
+def _train(problem: Problem, jobs: Sequence[Job], started: Callable[[], None], report: Report) -> list[Kept | Outcome]:
+    """Fit the jobs at once and score each by itself. The seconds of the fit are divided among them."""
+    start = time.perf_counter()
+    try:
+        estimators, max_seconds = _make(problem, jobs)
+        started()
+        start = time.perf_counter()
+        errors = _fit(problem, jobs, estimators, report)
+    except Exception as error:
+        return [_ended_by(error, (time.perf_counter() - start) / len(jobs))] * len(jobs)
+    seconds = (time.perf_counter() - start) / len(jobs)
+    share = None if max_seconds is None else max_seconds / len(jobs)
+    fitted: list[Kept | Outcome] = []
+    for job, estimator, ended in zip(jobs, estimators, errors, strict=True):
+        try:
+            if ended is not None:
+                raise ended
+            outcome = replace(_score(problem, job, estimator), fit_seconds=seconds, max_seconds=share)
+        except Exception as error:
+            fitted.append(_ended_by(error, seconds))
+            continue
+        kept = Kept(replace(job, X_test=None), outcome, estimator)
+        _keep_if_better(kept)
+        fitted.append(kept)
+    return fitted
+
+
+def _make(problem: Problem, jobs: Sequence[Job]) -> tuple[list[Any], float | None]:
+    """Return an estimator for each job, and the seconds after which they are to end their fit."""
+    method = get_method(jobs[0].method)
+    try:
+        method.make(problem.task, dict(jobs[0].params), jobs[0].run)  # imports its library, which is no part of the fit
+        seconds = _seconds_for(jobs[0])
+        runs = [replace(job.run, max_seconds=seconds) for job in jobs]
+        made = [method.make(problem.task, dict(job.params), run) for job, run in zip(jobs, runs, strict=True)]
     except (TypeError, ValueError) as error:
         raise InvalidParametersError(str(error)) from error
-    _seed(job.run.seed)
-    hooks = {"hooks": [CurveHook(report, job.criterion)]} if method.has_curve else {}
-    started()
+    return made, seconds
+
+
+def _fit(
+    problem: Problem, jobs: Sequence[Job], estimators: Sequence[Any], report: Report
+) -> Sequence[Exception | None]:
+    """Fit the estimators, and return for each the error that ended it alone, if any."""
+    frames: tuple[Any, ...] = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
+    X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
+    hooks = [[CurveHook(partial(report, place), job.criterion)] for place, job in enumerate(jobs)]
+    _seed(jobs[0].run.seed)
+    if len(jobs) > 1:
+        from hopular.model.table import fit_together
+
+        return fit_together(estimators, X, y, (X_valid, y_valid), hooks)
+    watched = {"hooks": hooks[0]} if get_method(jobs[0].method).has_curve else {}
+    estimators[0].fit(X, y, eval_set=(X_valid, y_valid), **watched)
+    return [None]
+
+
+def _score(problem: Problem, job: Job, estimator: Any) -> Outcome:
     start = time.perf_counter()
-    estimator.fit(X, y, eval_set=(X_valid, y_valid), **hooks)
-    fitted = time.perf_counter()
-    metrics, predictions = score_rows(estimator, problem.task, X_valid, y_valid)
-    outcome = Outcome(
+    metrics, predictions = score_rows(estimator, problem.task, problem.X_valid.copy(deep=False), problem.y_valid)
+    return Outcome(
         "complete",
         metrics,
         score_of(job.criterion, metrics),
         predictions,
-        fit_seconds=fitted - start,
-        predict_seconds=time.perf_counter() - fitted,
+        predict_seconds=time.perf_counter() - start,
         rounds=_rounds(estimator),
-        rows=len(getattr(estimator, "train_index_", X)),
+        rows=len(getattr(estimator, "train_index_", problem.X_train)),
         members=_members(estimator),
-        max_seconds=run.max_seconds,
         classes=[str(label) for label in getattr(estimator, "classes_", [])],
         message=_left_out(estimator),
     )
-    return outcome, estimator
 
 
 def _rounds(estimator: Any) -> int | None:

@@ -14,7 +14,10 @@ from hopular.search.record import Kind, Record, State
 
 @dataclass(frozen=True)
 class Job:
-    """One fit on the problem that the process holds."""
+    """One setting to fit on the problem that the process holds.
+
+    Jobs may be fitted together if they differ in parameters that their method `shares`, in seed and in slot only.
+    """
 
     method: str
     params: dict[str, Any]
@@ -38,9 +41,10 @@ class Outcome:
     test_predictions: Any = None  # of the job's test rows
     classes: list[str] = field(default_factory=list)  # of the columns of probabilities
     unsaved: str = ""  # why the model could not be saved, if it could not
-    fit_seconds: float = 0.0
+    fit_seconds: float = 0.0  # of a shared fit this one's share, as `max_seconds`
     predict_seconds: float = 0.0
     peak_memory: int = 0
+    shared_by: int = 1
     rounds: int | None = None
     rows: int = 0  # that the model was trained on
     members: list[tuple[int, float, int | None]] = field(default_factory=list)  # of an ensemble: place, weight, rounds
@@ -63,6 +67,7 @@ class Outcome:
             fit_seconds=self.fit_seconds,
             predict_seconds=self.predict_seconds,
             peak_memory=self.peak_memory,
+            shared_by=self.shared_by,
             rounds=self.rounds,
             max_seconds=self.max_seconds,
             kind=self.kind,

@@ -22,9 +22,10 @@ class Record:
     score: float | None = None  # on the validation rows by the search's criterion, higher is better
     metrics: dict[str, float] = field(default_factory=dict)
     curve: list[tuple[int, float]] = field(default_factory=list)  # percent of training done, score
-    fit_seconds: float = 0.0
+    fit_seconds: float = 0.0  # of a fit that trials share, this one's share; so is `max_seconds`
     predict_seconds: float = 0.0
     peak_memory: int = 0  # bytes of the trial's process
+    shared_by: int = 1  # trials that were fitted together, this one included: seconds are divided among them
     rounds: int | None = None  # of boosting, up to the best one
     max_seconds: float | None = None  # after which the fit was to end by itself, which may have shortened it
     kind: Kind | None = None  # of failure

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
@@ -52,11 +52,15 @@ def load_space(method: str) -> ModuleType:
 class Proposer:
     """Proposes the setting of a slot. The same slot after the same finished trials gets the same setting."""
 
-    def __init__(self, method: str, size: str, seed: int, *, prunes: bool = True) -> None:
+    def __init__(
+        self, method: str, size: str, seed: int, *, prunes: bool = True, architecture: str | None = None
+    ) -> None:
+        """`architecture` is that of a method with several, whose grid depends on it."""
         self._method, self._module, self._size, self._seed = method, load_space(method), size, seed
         self.grid: list[dict[str, Any]] | None = None
         if hasattr(self._module, "grid"):
-            self.grid = [self._plain(settings) for settings in self._module.grid(size)]
+            choice = (size,) if architecture is None else (size, architecture)
+            self.grid = [self._plain(settings) for settings in self._module.grid(*choice)]
             if not self.grid:
                 raise MethodError(f"search_spaces/{method}.py has no setting for size {size!r}")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -85,6 +89,13 @@ class Proposer:
         trial = self._study.ask()
         settings = self._plain(self._module.suggest(trial, self._size))
         return Proposal(trial.params, trial.distributions, settings, trial)
+
+    def alike(self, slot: int, names: Sequence[str]) -> list[int]:
+        """Return the slots of a grid whose settings differ from that of `slot` in parameters of these names only."""
+        if self.grid is None or not names:
+            return [slot]
+        rest = [{key: value for key, value in setting.items() if key not in names} for setting in self.grid]
+        return [place for place, other in enumerate(rest) if other == rest[slot]]
 
     def forget(self, proposal: Proposal) -> None:
         """Close the trial in memory: its outcome comes back through `learn`."""

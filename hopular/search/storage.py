@@ -14,7 +14,7 @@ import random
 import socket
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -237,10 +237,10 @@ class Study:
 
     # ----------------------------------------------------------------------------------------------------- leases
 
-    def lease(self, slots: int) -> int | None:
-        """The first slot that is neither finished nor leased by the living, now leased to this process."""
+    def lease(self, slots: Sequence[int]) -> int | None:
+        """Lease the first of some slots that is neither finished nor leased by the living; None if there is none."""
         held = {row.slot: row for row in self._leases()}
-        for slot in range(slots):
+        for slot in slots:
             if slot in self.finished:
                 continue
             if slot not in held:

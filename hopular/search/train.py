@@ -68,8 +68,8 @@ def train(
     limit = each and PATIENCE * each * members
     with worker_for(problem, method, threads) as worker:
         try:
-            outcome = worker.run(
-                job, report=lambda _percent, _score: False, beat=beat, max_seconds=limit, max_memory=budget.memory
+            (outcome,) = worker.run(
+                [job], report=lambda *_: False, beat=beat, max_seconds=limit, max_memory=budget.memory
             )
         except LostError as error:
             return error.outcome

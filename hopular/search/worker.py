@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -71,28 +71,29 @@ class Worker:
 
     def run(
         self,
-        job: Job,
+        jobs: Sequence[Job],
         *,
-        report: Callable[[int, float], bool],
+        report: Callable[[int, int, float], bool],
         beat: Callable[[], None],
         max_seconds: float | None = None,
         max_memory: float | None = None,
-    ) -> Outcome:
-        """Fit `job`. `report(percent, score)` says whether to stop it; `beat` is called all the while, and may raise.
+    ) -> list[Outcome]:
+        """Fit `jobs`, several of them in one training; if that costs the process, all of them have failed.
 
-        The seconds of a trial do not include those for the imports of its method.
+        `report(place, percent, score)` says whether to stop one; `beat` is called all the while, and may raise. The
+        seconds of a fit do not include those for the imports of its method.
         """
         process, connection = self._ready(beat)
         watched, kills, peak = psutil.Process(process.pid), _kernel_kills(), 0
         start, limit, started = time.monotonic(), START_SECONDS, False
         poll = POLL if max_memory is None else POLL_MEMORY
-        self._send(job)
+        self._send(tuple(jobs))
         while True:
             try:
                 if connection.poll(poll):
                     kind, payload = connection.recv()
-                    if kind == "outcome":
-                        return _within(payload, peak, max_memory)
+                    if kind == "outcomes":
+                        return [_within(outcome, peak, max_memory) for outcome in payload]
                     if kind == "started":
                         start, limit, started = time.monotonic(), max_seconds or float("inf"), True
                     else:
@@ -101,7 +102,7 @@ class Worker:
                 outcome = self._lost(time.monotonic() - start, peak, _kernel_kills() > kills)
                 if not started or outcome.kind is None:
                     raise LostError(replace(outcome, kind=outcome.kind or "out-of-memory")) from None
-                return outcome
+                return [outcome] * len(jobs)
             with contextlib.suppress(psutil.Error):
                 peak = max(peak, watched.memory_info().rss)
             beat()
@@ -109,11 +110,12 @@ class Worker:
             if elapsed > limit:
                 self.close()
                 if not started:
-                    raise InfrastructureError(f"the imports of {job.method} took more than {limit:g} s")
-                return _failed("time-out", f"stopped after {elapsed:.1f} s, the limit is {limit:g} s", elapsed, peak)
+                    raise InfrastructureError(f"the imports of {jobs[0].method} took more than {limit:g} s")
+                message = f"stopped after {elapsed:.1f} s, the limit is {limit:g} s"
+                return [_failed("time-out", message, elapsed, peak)] * len(jobs)
             if max_memory is not None and peak > max_memory:
                 self.close()
-                return _failed("out-of-memory", _beyond(peak, max_memory), elapsed, peak)
+                return [_failed("out-of-memory", _beyond(peak, max_memory), elapsed, peak)] * len(jobs)
 
     def close(self) -> None:
         """End the process, and those it has started, at once."""
@@ -238,7 +240,7 @@ def _kernel_kills() -> int:
 def main() -> None:
     """The worker process: serve jobs until the search hangs up."""
     _die_with(int(sys.argv[2]))
-    from hopular.search.fit import fit_job
+    from hopular.search.fit import fit_jobs
 
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, ConnectionError):
         connection.send(("ready", None))
@@ -247,8 +249,8 @@ def main() -> None:
         def started() -> None:
             connection.send(("started", None))
 
-        def report(percent: int, score: float) -> bool:
-            connection.send(("report", (percent, score)))
+        def report(place: int, percent: int, score: float) -> bool:
+            connection.send(("report", (place, percent, score)))
             stop: bool = connection.recv()
             return stop
 
@@ -258,7 +260,7 @@ def main() -> None:
                 problem = message
                 continue
             assert problem is not None, "a problem comes before its jobs"
-            connection.send(("outcome", fit_job(problem, message, started, report)))
+            connection.send(("outcomes", fit_jobs(problem, message, started, report)))
             _give_memory_back()
 
 

@@ -17,7 +17,7 @@ from hopular.methods import Run
 from hopular.search import warm
 from hopular.search.budget import PRESETS
 from hopular.search.engine import search
-from hopular.search.fit import fit_job
+from hopular.search.fit import fit_jobs
 from hopular.search.job import Job, Outcome
 from hopular.search.problem import Problem, make_problem
 from tests.automl.conftest import flowers
@@ -101,7 +101,7 @@ def test_a_race_chooses_what_a_search_would(problem: Problem, tmp_path: Path) ->
         while not torn.is_over:
             setting = torn.next_setting()
             job = Job("torn", setting.params, Run(setting.seed), X_test=problem.X_valid)
-            torn.add(setting, fit_job(problem, job, lambda: None, lambda _percent, _score: False))
+            torn.add(setting, *fit_jobs(problem, [job], lambda: None, lambda *_: False))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(warm, "Worker", InlineWorker)
             found = search(problem, "torn", PRESETS["quick"], storage=f"sqlite:///{tmp_path}/studies.db")

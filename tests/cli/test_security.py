@@ -82,7 +82,7 @@ def test_names_from_a_file_are_no_code(fit: Fit) -> None:
 
 def test_names_are_no_code_of_the_database_of_studies(runs: Path) -> None:
     study = Study(open_storage(), EVIL)
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     assert Study(open_storage(), EVIL).running() == 1
 
 

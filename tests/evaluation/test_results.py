@@ -122,7 +122,8 @@ def test_a_title_says_which_architecture_hopular_has():
 
 
 def test_a_title_names_what_was_run_and_not_what_was_asked_for():
-    assert title("hopular", {"architecture": "default", "values": "tied"}) == "Hopular (paper architecture)"
+    parts = {"architecture": "default", "embedding": "sum", "values": "tied"}
+    assert title("hopular", parts) == "Hopular (paper architecture)"
     assert title("hopular", {"architecture": "paper", "summary": "joint"}) == "Hopular (sum, tied, joint architecture)"
     assert title("hopular", {"architecture": "of a later version"}) == "Hopular (of a later version architecture)"
     assert title("npt", {"architecture": "paper"}) == "Non-Parametric Transformers"

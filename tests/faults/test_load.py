@@ -26,7 +26,7 @@ from hopular.search.storage import Study, open_storage
 parent, slots = sys.argv[1], int(sys.argv[2])
 client, study = open_store(), Study(open_storage(), "load")
 experiment, lineage = client.get_run(parent).info.experiment_id, Lineage("bench", dataset="load", method="none")
-while (slot := study.lease(slots)) is not None:
+while (slot := study.lease(range(slots))) is not None:
     record = Record(slot, slot, {"p": slot}, "complete", 0.5, {"accuracy": 0.5})
     if study.add(record, {}, {}):
         log_trial(client, parent, lineage, record, experiment)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,11 @@ from flows.tracking import trials
 from flows.tracking.lineage import Lineage
 from flows.tracking.trials import TrialLog, children, log_trial, reconcile
 from flows.tracking.units import start_unit
+from hopular.data.dataset import Dataset
+from hopular.data.splits import make_splits
+from hopular.search.budget import Budget
+from hopular.search.engine import search
+from hopular.search.problem import make_problem
 from hopular.search.record import Record
 
 MakeRecord = Callable[..., Record]
@@ -58,6 +65,27 @@ def test_a_trial_is_a_child_with_everything(client: Any, unit: str, lineage: Lin
     assert run.data.metrics == pytest.approx(expected)
     curve = client.get_metric_history(run_id, "valid_curve")
     assert sorted((point.step, point.value) for point in curve) == [(10, 0.3), (50, 0.4), (100, 0.5)]
+
+
+def test_trials_that_share_a_training_are_children_of_their_own(
+    client: Any, unit: str, lineage: Lineage, flowers: Dataset, tmp_path: Path
+) -> None:
+    """Search three betas in one fit, as the benchmark does."""
+    problem = make_problem(flowers, make_splits(flowers)[0])
+    log = TrialLog(client, unit, replace(lineage, method="hopular"))
+    storage = f"sqlite:///{tmp_path / 'studies.db'}"
+    result = search(problem, "hopular", Budget(grid_trials=3, max_epochs=3), storage=storage, on_trial=log)
+    found = children_of(client, unit)
+    assert [run.data.tags["hopular.slot"] for run in found] == ["0", "1", "2"]
+    assert [run.data.params["beta"] for run in found] == [str(record.params["beta"]) for record in result.records]
+    assert {run.data.tags["hopular.shared_by"] for run in found} == {"3"}
+    for run, record in zip(found, result.records, strict=True):
+        assert run.info.status == "FINISHED"
+        assert run.data.metrics["valid_score"] == pytest.approx(record.score)
+        assert run.data.metrics["fit_seconds"] == pytest.approx(record.fit_seconds)
+        curve = client.get_metric_history(run.info.run_id, "valid_curve")
+        assert sorted((point.step, point.value) for point in curve) == [tuple(point) for point in record.curve]
+    assert reconcile(client, unit, lineage, result.records) == 0
 
 
 def test_a_failed_trial_says_why(client: Any, unit: str, lineage: Lineage, make_record: MakeRecord) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -14,7 +15,16 @@ import pytest
 import hopular.methods
 import search_spaces
 from hopular.methods import fingerprint, methods
-from hopular.methods.fingerprint import NOT_COMPUTING, SEARCH, Fingerprint, scoring_code, sources, take_fingerprint
+from hopular.methods.fingerprint import (
+    NOT_COMPUTING,
+    SEARCH,
+    Fingerprint,
+    Source,
+    scoring_code,
+    sources,
+    take_fingerprint,
+)
+from hopular.methods.plain import VARIANTS
 
 ROOT = Path(hopular.__file__).parents[1]
 METHOD = '''"""Answers a number."""
@@ -141,12 +151,29 @@ def modules_of(method: str) -> set[str]:
 
 def test_hopular_is_its_model_and_recipe_and_no_other_method() -> None:
     own = modules_of("hopular")
-    files = ("architecture", "block", "encoding", "estimator", "masking", "network", "optimizer", "recipe", "training")
-    assert {f"hopular.model.{name}" for name in files} <= own
+    files = ("architecture", "association", "block", "encoding", "estimator", "lamb", "masking", "members", "network")
+    assert {f"hopular.model.{name}" for name in (*files, "recipe", "table", "trainer")} <= own
     assert {name for name in own if not name.startswith("hopular.model")} == {
         *("hopular.methods.hopular", "search_spaces.hopular")
     }
     assert "hopular.model.npt" in modules_of("npt") - own
+    assert {f"hopular.model.{name}" for name in ("perceptrons", "perceptron_estimators")} <= modules_of("mlp") - own
+
+
+@pytest.mark.parametrize("method", ["mlp", "snn", *VARIANTS])
+def test_the_code_of_networks_counts(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any change of the layers, of the estimators or of the training that all networks share is one of the method."""
+    read = fingerprint._read
+    before, of_hopular = take_fingerprint(method), take_fingerprint("hopular")
+    for file, counts_for_hopular in (("perceptrons", False), ("perceptron_estimators", False), ("trainer", True)):
+
+        def changed(path: str, name: str = f"{file}.py") -> Source:
+            source = read(path)
+            return replace(source, digest="another") if Path(path).name == name else source
+
+        monkeypatch.setattr(fingerprint, "_read", changed)
+        assert take_fingerprint(method).code != before.code, file
+        assert (take_fingerprint("hopular").code != of_hopular.code) == counts_for_hopular, file
 
 
 def test_a_method_has_nothing_of_another() -> None:

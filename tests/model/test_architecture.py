@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from sklearn.base import clone
-from torch import nn
 
 from hopular import HopularClassifier, HopularRegressor
-from hopular.methods.neural.estimators import MLPClassifier, SNNClassifier
-from hopular.model.architecture import ARCHITECTURES, Architecture, Parts, choose_parts, describe_parts
+from hopular.model.architecture import (
+    ARCHITECTURES,
+    WIDE,
+    Architecture,
+    Parts,
+    Sizes,
+    choose_parts,
+    choose_sizes,
+    describe_parts,
+)
+from hopular.model.encoding import Attribute, learn_encoding
+from hopular.model.members import EPSILON, Norm
 from hopular.model.network import Hopular
 from hopular.model.npt_estimator import NPTClassifier
+from hopular.model.perceptron_estimators import MLPClassifier, SNNClassifier
 
-SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 1, "device": "cpu", "random_state": 0}
+SMALL = {"n_members": 1, "n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 1, "random_state": 0}
+TARGET = Attribute("target", "categorical", -1, categories=("0", "1"))
 PARTS = {
-    "default": ("sum", "separate", "attribute"),
+    "default": ("periodic", "separate", "attribute"),
     "paper": ("sum", "tied", "attribute"),
     "released": ("projected", "separate", "joint"),
 }
@@ -34,8 +43,9 @@ y = (X[:, 0] > 0).astype(int)
 def trained_parts(estimator):
     """The parts of the network that an estimator really trains."""
     network = estimator.fit(X, y).network_
+    embedding = network.embedding
     return (
-        "sum" if network.embedding.project is None else "projected",
+        "projected" if embedding.project is not None else "sum" if embedding.waves is None else "periodic",
         "tied" if network.blocks[0].samples.value is None else "separate",
         "joint" if network.summary.joint else "attribute",
     )
@@ -63,17 +73,40 @@ def test_single_parts_override_the_architecture():
     assert trained_parts(other) == ("sum", "tied", "joint")
 
 
-def test_sizes_are_the_same_in_all():
-    """Only embedding, values and summary depend on the name."""
-    sizes = ("n_blocks", "n_networks", "embedding_dim", "beta")
-    known = {tuple(getattr(HopularClassifier(architecture=name), size) for size in sizes) for name in PARTS}
-    assert known == {(4, 8, 32, 1.0)}
+def trained_sizes(columns, **parameters):
+    """L, M and e of the network that an estimator builds for a table of so many columns and the target."""
+    made = HopularClassifier(**parameters)
+    made.encoding_ = learn_encoding(pd.DataFrame(np.eye(columns + 1, columns)), set(), TARGET)
+    arch = made._build([0], [made]).arch
+    return arch.n_blocks, arch.n_networks, arch.embedding_dim
+
+
+@pytest.mark.parametrize("columns", [3, 60])
+def test_the_published_architectures_have_the_published_sizes(columns):
+    assert trained_sizes(columns, architecture="paper") == (4, 8, 32)
+    assert trained_sizes(columns, architecture="released") == (4, 8, 32)
+    assert trained_sizes(columns, recipe="paper") == (4, 8, 32)
+    assert HopularClassifier().beta == 1.0
     assert set(ARCHITECTURES) == set(PARTS)
+
+
+def test_the_default_architecture_is_narrow_and_narrower_in_wide_tables():
+    (narrow, wide) = (trained_sizes(columns) for columns in (WIDE - 1, WIDE))  # and the target
+    assert narrow == tuple(asdict(choose_sizes("default", WIDE)).values())
+    assert wide == tuple(asdict(choose_sizes("default", WIDE + 1)).values())
+    assert narrow[2] > wide[2]
+    assert max(narrow[1:]) < 32
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_sizes_that_are_given_are_kept(name):
+    assert trained_sizes(60, architecture=name, n_blocks=1, n_networks=3, embedding_dim=6) == (1, 3, 6)
+    assert trained_sizes(3, architecture=name, n_networks=3)[1] == 3
 
 
 def test_parts_are_described_by_the_name_that_has_them():
     assert [describe_parts(choose_parts(name)) for name in PARTS] == list(PARTS)
-    assert describe_parts(choose_parts("default", values="tied")) == "paper"
+    assert describe_parts(choose_parts("default", embedding="sum", values="tied")) == "paper"
     assert describe_parts(Parts("sum", "tied", "joint")) == "sum, tied, joint"
 
 
@@ -87,12 +120,12 @@ def test_the_page_names_the_parts_of_each():
 def test_hf_has_the_dimension_and_normalisation_that_the_page_tells_of(name, n_networks):
     """h = d e / M for H_s, e / M for H_f and at least 1; beta is the factor over its root; epsilon is 1e-5."""
     d, e, beta = 5, 8, 100.0
-    network = Hopular(Architecture((1,) * d, 4, 1, n_networks, e, beta, **asdict(ARCHITECTURES[name])))
+    network = Hopular(Architecture((1,) * d, 4, 1, n_networks, e, beta, **asdict(ARCHITECTURES[name])), [0, 1])
     block = network.blocks[0]
     for module, h in ((block.samples, max(1, d * e // n_networks)), (block.features, max(1, e // n_networks))):
-        assert module.key.out_features == n_networks * h
-        assert module.beta == pytest.approx(beta / h**0.5)
-    assert {module.eps for module in network.modules() if isinstance(module, nn.LayerNorm)} == {1e-5}
+        assert module.key.weight.shape[1] == n_networks * h
+        assert module.beta.flatten().tolist() == pytest.approx([beta / h**0.5] * 2)
+    assert {module.epsilon for module in network.modules() if isinstance(module, Norm)} == {EPSILON} == {1e-5}
     for row in (
         "| Hopfield dimension h of H_f | d e / M, the same as for H_s | e / M | e / M, at least 1 |",
         "| epsilon of layer normalisation | not described | 1e-12 | 1e-5, PyTorch's default |",
@@ -110,29 +143,6 @@ def test_other_networks_have_no_architecture_to_choose(estimator):
 # -------------------------------------------------------------------------------------------------------- saved models
 
 
-def rewrite(path, change):
-    with safe_open(path, framework="pt") as file:
-        header = json.loads(file.metadata()["hopular"])
-    change(header)
-    save_file(load_file(path), path, metadata={"hopular": json.dumps(header)})
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_a_model_saved_before_architectures_had_names_is_loaded(tmp_path, name):
-    """Its file names the three parts and nothing else."""
-    model = HopularClassifier(architecture=name, recipe="paper", **SMALL).fit(X, y)
-    model.save(path := tmp_path / "old")
-
-    def as_before(header):
-        del header["parts"], header["parameters"]["architecture"]
-        header["parameters"] |= dict(zip(("embedding", "values", "summary"), PARTS[name], strict=True))
-
-    rewrite(path, as_before)
-    loaded = HopularClassifier.load(path)
-    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert (loaded.embedding, loaded.values, loaded.summary) == PARTS[name]
-
-
 def test_a_model_outlives_another_meaning_of_its_architecture(tmp_path, monkeypatch):
     model = HopularClassifier(**SMALL).fit(X, y)
     model.save(path := tmp_path / "model")
@@ -140,3 +150,14 @@ def test_a_model_outlives_another_meaning_of_its_architecture(tmp_path, monkeypa
     loaded = HopularClassifier.load(path)
     assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
     assert (loaded.embedding, loaded.values, loaded.summary) == PARTS["default"]
+
+
+def test_a_model_outlives_other_default_sizes(tmp_path, monkeypatch):
+    model = HopularClassifier(n_members=1, max_epochs=1, random_state=0).fit(X, y)
+    model.save(path := tmp_path / "model")
+    monkeypatch.setattr("hopular.model.estimator.choose_sizes", lambda _, __, L, M, e: Sizes(L or 1, M or 1, e or 2))
+    loaded = HopularClassifier.load(path)
+    assert np.array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert (loaded.n_blocks, loaded.n_networks, loaded.embedding_dim) == tuple(
+        asdict(choose_sizes("default", 4)).values()
+    )

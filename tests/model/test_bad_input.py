@@ -9,7 +9,7 @@ from scipy import sparse
 
 from hopular import HopularClassifier, HopularRegressor
 
-SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 5, "random_state": 0}
+SMALL = {"n_members": 1, "n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 5, "random_state": 0}
 N = 24
 LABELS = ["no", "yes"] * (N // 2)
 
@@ -97,7 +97,7 @@ MISSING_NUMBERS = {
 
 @pytest.mark.parametrize("y", MISSING_NUMBERS.values(), ids=MISSING_NUMBERS.keys())
 def test_missing_target_numbers(y):
-    with pytest.raises(ValueError, match=r"Input y contains NaN or infinity in 1 row. Drop them"):
+    with pytest.raises(ValueError, match=r"Input y contains NaN or infinity in 1 row. Drop these rows"):
         HopularRegressor(**SMALL).fit(table(), y)
 
 

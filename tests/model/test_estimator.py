@@ -1,7 +1,12 @@
-"""The estimators from outside: messy tables, scikit-learn's conventions, retrieval, imputation, hooks and limits."""
+"""The estimators from outside: messy tables, scikit-learn's conventions, members, hooks and limits.
+
+Most tests train a single member, the paper's way, because they are about something else.
+"""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import pickle
 import time
 
@@ -16,8 +21,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from hopular import HopularClassifier, HopularRegressor
+from hopular.model.members import pick
 
-SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 5, "random_state": 0}
+SMALL = {
+    "n_members": 1,
+    "n_blocks": 1,
+    "n_networks": 2,
+    "embedding_dim": 8,
+    "max_epochs": 5,
+    "random_state": 0,
+    "device": "cpu",
+}
 LEARNS = {**SMALL, "max_epochs": 80}
 LEVELS = np.array(["low", "mid", "high"])
 
@@ -199,6 +213,218 @@ def test_no_hold_out_at_all():
     assert model.history_ == []
 
 
+# -------------------------------------------------------------------------------------------------------------- members
+
+
+def numbers_of(n_rows):
+    """Labels and numbers of so many rows."""
+    return np.zeros((n_rows, 1)), np.arange(n_rows) % 2
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_features", "members"), [(16, 3, 8), (500, 39, 8), (500, 40, 4), (501, 3, 4), (50_000, 3, 4)]
+)
+def test_the_table_decides_how_many_members_there_are(n_rows, n_features, members):
+    _, y = numbers_of(n_rows)
+
+    def members_of(model, has_eval_set):
+        model.n_features_in_ = n_features
+        return len(model._divide(y, has_eval_set, 0))
+
+    assert members_of(HopularClassifier(), False) == members
+    assert members_of(HopularRegressor(), True) == members
+    for published in ({"architecture": "paper"}, {"architecture": "released"}, {"recipe": "paper"}):
+        assert members_of(HopularClassifier(**published), False) == 1
+        assert members_of(HopularClassifier(**published, n_members=3), True) == 3
+    assert members_of(HopularClassifier(recipe="paper", architecture="default"), False) == 1
+
+
+def test_members_of_a_fit_are_as_many_as_the_table_decides():
+    X, y = numbers()
+    assert len(HopularClassifier(**{**SMALL, "n_members": None, "max_epochs": 1}).fit(X, y).members_) == 8
+    assert len(HopularClassifier(**{**SMALL, "n_members": 3, "max_epochs": 1}).fit(X, y).best_epochs_) == 3
+    assert len(HopularClassifier(**{**SMALL, "n_members": 3, "max_epochs": 1}).fit(X[:4], y[:4]).members_) == 2
+
+
+@pytest.fixture(scope="module")
+def three():
+    """A classifier of three members on a messy table."""
+    return HopularClassifier(**{**LEARNS, "n_members": 3}).fit(*messy())
+
+
+def held_out(model):
+    """The rows that each member held out."""
+    return [np.setdiff1d(np.arange(len(model.rows_)), places) for places in model.members_]
+
+
+def member(model, k):
+    """An estimator of one of the members, with its own training rows."""
+    alone = copy.copy(model)
+    places = model.members_[k]
+    alone.train_index_ = model.train_index_[places]
+    alone._set_members(pick(model.network_, [k]), model.rows_[places], [torch.arange(len(places))])
+    return alone
+
+
+def test_each_row_is_held_out_by_one_member(three):
+    _, level = messy()
+    folds = held_out(three)
+    assert sorted(np.concatenate(folds)) == list(range(150))
+    assert [len(fold) for fold in folds] == [50, 50, 50]
+    for name in LEVELS:
+        counts = [(level[fold] == name).sum() for fold in folds]
+        assert max(counts) - min(counts) <= 1
+    assert three.train_index_.tolist() == list(range(150))
+    assert len(three.rows_) == 150
+
+
+def test_folds_depend_on_the_seed():
+    _, level = messy()
+    folds = [HopularClassifier(n_members=3)._divide(level, False, seed)[0].valid.tolist() for seed in (0, 0, 1)]
+    assert folds[0] == folds[1] != folds[2]
+
+
+def test_members_of_one_fit_keep_one_epoch(three):
+    best = min(three.history_, key=lambda p: p.loss)
+    assert three.best_epochs_ == (best.epoch,) * 3
+    assert all(len(p.losses) == 3 for p in three.history_)
+
+
+def test_probabilities_are_the_mean_of_the_members(three):
+    frame, _ = messy(seed=1)
+    each = np.stack([member(three, k).predict_proba(frame) for k in range(3)])
+    assert each.std(0).mean() > 1e-3
+    assert three.predict_proba(frame) == pytest.approx(each.mean(0), abs=1e-6)
+
+
+def test_numbers_are_the_mean_of_the_members():
+    frame, level = messy()
+    model = HopularRegressor(**{**SMALL, "n_members": 3}).fit(frame, target_numbers(frame, level))
+    each = np.stack([member(model, k).predict(frame) for k in range(3)])
+    assert each.std(0).mean() > 0
+    assert model.predict(frame) == pytest.approx(each.mean(0), rel=1e-6)
+
+
+def test_every_row_has_a_prediction_of_the_member_that_held_it_out(three):
+    frame, level = messy()
+    assert three.oof_proba_.shape == (150, 3)
+    for k, rows in enumerate(held_out(three)):
+        assert three.oof_proba_[rows] == pytest.approx(member(three, k).predict_proba(frame.iloc[rows]), abs=1e-6)
+    of_truth = three.oof_proba_[np.arange(150), np.searchsorted(three.classes_, level)]
+    best = min(three.history_, key=lambda p: p.loss)
+    assert -np.log(of_truth).mean() == pytest.approx(best.loss, rel=1e-4)  # what chose the epoch
+
+
+def test_out_of_fold_numbers_are_in_the_unit_of_the_target():
+    frame, level = messy()
+    y = target_numbers(frame, level).to_numpy()
+    model = HopularRegressor(**{**SMALL, "n_members": 3}).fit(frame, y)
+    assert model.oof_prediction_.shape == (150,)
+    for k, rows in enumerate(held_out(model)):
+        assert model.oof_prediction_[rows] == pytest.approx(member(model, k).predict(frame.iloc[rows]), rel=1e-6)
+    best = min(model.history_, key=lambda p: p.loss)
+    assert ((model.oof_prediction_ - y) ** 2).mean() == pytest.approx(best.loss * y.var(), rel=1e-4)
+
+
+def test_a_single_member_predicts_the_rows_that_it_held_out_and_no_others(classifier, regressor):
+    frame, _ = messy()
+    held = np.setdiff1d(np.arange(150), classifier.train_index_)
+    assert len(held) == 30
+    assert classifier.oof_proba_[held] == pytest.approx(classifier.predict_proba(frame.iloc[held]), abs=1e-6)
+    assert np.isnan(classifier.oof_proba_[classifier.train_index_]).all()
+    held = np.setdiff1d(np.arange(150), regressor.train_index_)
+    assert regressor.oof_prediction_[held] == pytest.approx(regressor.predict(frame.iloc[held]), rel=1e-6)
+    assert np.isnan(regressor.oof_prediction_[regressor.train_index_]).all()
+
+
+@pytest.mark.parametrize("estimator", [HopularClassifier, HopularRegressor])
+def test_with_an_eval_set_all_members_train_on_all_rows_and_none_is_out_of_fold(estimator):
+    X, y = numbers()
+    model = estimator(**{**SMALL, "n_members": 3}).fit(X, y)
+    assert hasattr(model, "oof_proba_") or hasattr(model, "oof_prediction_")
+    model.fit(X, y, eval_set=numbers(seed=1))  # nothing of the earlier fit is left
+    assert [places.tolist() for places in model.members_] == [list(range(60))] * 3
+    assert not hasattr(model, "oof_proba_")
+    assert not hasattr(model, "oof_prediction_")
+    assert len(model.best_epochs_) == 3
+    weights = model.network_.blocks[0].samples.query.weight
+    assert not torch.equal(weights[0], weights[1])
+
+
+def test_all_members_stop_by_the_eval_set():
+    X, y = numbers()
+    X_eval, y_eval = numbers(seed=1)
+    model = HopularClassifier(**{**SMALL, "n_members": 2}).fit(X, y, eval_set=(X_eval, y_eval))
+    score = np.mean([member(model, k).score(X_eval, y_eval) for k in range(2)])
+    assert model.history_[model.best_epochs_[0] - 1].score == pytest.approx(score)
+
+
+def test_no_hold_out_at_all_has_no_out_of_fold_prediction():
+    X, y = numbers()
+    model = HopularClassifier(**SMALL, validation_fraction=0).fit(X, y)
+    assert np.isnan(model.oof_proba_).all()
+
+
+def test_a_class_of_one_row_is_held_out_like_any_other():
+    X, y = numbers()
+    y[7] = 2
+    model = HopularClassifier(**{**SMALL, "n_members": 4}).fit(X, y)
+    assert np.isfinite(model.oof_proba_).all()
+    assert all(np.isfinite(p.loss) for p in model.history_)
+
+
+# ------------------------------------------------------------------------------------------------------------- threads
+
+
+class Threads:
+    """Notes how many threads torch uses while it trains; ends training by an error."""
+
+    def __init__(self, error=None):
+        self.counts, self.error = set(), error
+
+    def on_epoch(self, progress):
+        self.counts.add(torch.get_num_threads())
+        if self.error is not None:
+            raise self.error
+
+    def on_validation(self, progress):
+        self.counts.add(torch.get_num_threads())
+
+
+@pytest.fixture
+def _three_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("_three_threads")
+def test_a_small_table_is_trained_on_one_thread_and_the_number_is_put_back():
+    hook = Threads()
+    HopularClassifier(**SMALL).fit(*numbers(), hooks=[hook])
+    assert hook.counts == {1}
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("_three_threads")
+@pytest.mark.parametrize("error", [RuntimeError("stop"), KeyboardInterrupt()], ids=repr)
+def test_the_number_of_threads_is_put_back_after_an_error(error):
+    hook = Threads(error)
+    with pytest.raises(type(error)):
+        HopularClassifier(**SMALL).fit(*numbers(), hooks=[hook])
+    assert hook.counts == {1}
+    assert torch.get_num_threads() == 3
+
+
+@pytest.mark.usefixtures("_three_threads")
+def test_large_products_get_all_threads(monkeypatch):
+    monkeypatch.setattr("hopular.model.table.THREADED", 1)
+    hook = Threads()
+    HopularClassifier(**SMALL).fit(*numbers(), hooks=[hook])
+    assert hook.counts == {3}
+
+
 # ------------------------------------------------------------------------------------------------- categorical_features
 
 
@@ -244,10 +470,10 @@ def test_clone_get_params_set_params(estimator):
 
 
 def test_a_clone_of_a_fitted_model_is_not_fitted(classifier):
-    copy = clone(classifier)
-    assert copy.get_params() == classifier.get_params()
+    unfitted = clone(classifier)
+    assert unfitted.get_params() == classifier.get_params()
     with pytest.raises(NotFittedError):
-        copy.predict(messy()[0])
+        unfitted.predict(messy()[0])
 
 
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "retrieve", "impute"])
@@ -256,13 +482,14 @@ def test_unfitted_model(method):
         getattr(HopularClassifier(), method)(messy()[0])
 
 
-def test_pickle_round_trip(classifier, regressor):
+def test_pickle_round_trip(three, regressor):
     frame, _ = messy(seed=1)
-    copy = pickle.loads(pickle.dumps(classifier))
-    assert np.array_equal(copy.predict_proba(frame), classifier.predict_proba(frame))
-    assert np.array_equal(copy.retrieve(frame, 4)[0], classifier.retrieve(frame, 4)[0])
-    copy = pickle.loads(pickle.dumps(regressor))
-    assert np.array_equal(copy.predict(frame), regressor.predict(frame))
+    again = pickle.loads(pickle.dumps(three))
+    assert np.array_equal(again.predict_proba(frame), three.predict_proba(frame))
+    assert np.array_equal(again.retrieve(frame, 4)[0], three.retrieve(frame, 4)[0])
+    assert np.array_equal(again.oof_proba_, three.oof_proba_)
+    again = pickle.loads(pickle.dumps(regressor))
+    assert np.array_equal(again.predict(frame), regressor.predict(frame))
     unfitted = pickle.loads(pickle.dumps(HopularClassifier(beta=0.5)))
     assert unfitted.beta == 0.5
 
@@ -273,6 +500,18 @@ def test_pipeline_and_grid_search():
     search = GridSearchCV(pipeline, {"hopularclassifier__max_epochs": [1, 80]}, cv=2, error_score="raise").fit(X, y)
     assert search.best_params_ == {"hopularclassifier__max_epochs": 80}
     assert search.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("n_members", [3, None])
+def test_members_repeat_bit_for_bit(n_members):
+    frame, level = messy()
+    one, other = (HopularClassifier(**{**SMALL, "n_members": n_members}).fit(frame, level) for _ in range(2))
+    state = other.network_.state_dict()
+    assert all(torch.equal(x, state[name]) for name, x in one.network_.state_dict().items())
+    assert np.array_equal(one.oof_proba_, other.oof_proba_)
+    assert [dataclasses.replace(p, seconds=0) for p in one.history_] == [
+        dataclasses.replace(p, seconds=0) for p in other.history_
+    ]
 
 
 def test_same_seed_gives_the_same_model_bit_for_bit(classifier):
@@ -329,10 +568,10 @@ def test_hooks_see_every_epoch_and_validation():
     recorder = Recorder()
     model = HopularClassifier(**{**SMALL, "max_epochs": 20}).fit(*numbers(), hooks=[recorder])
     assert [p.epoch for p in recorder.epochs] == list(range(1, 21))
-    assert all(p.max_epochs == 20 and p.train_loss > 0 and p.network is not None for p in recorder.epochs)
-    assert [p.without_network() for p in recorder.validations] == model.history_
+    assert all(p.max_epochs == 20 and p.train_loss > 0 for p in recorder.epochs)
+    assert recorder.validations == model.history_
     assert all(0 <= p.score <= 1 and p.loss > 0 for p in model.history_)
-    assert model.best_epoch_ == min(model.history_, key=lambda p: p.loss).epoch
+    assert model.best_epochs_ == (min(model.history_, key=lambda p: p.loss).epoch,)
 
 
 def test_a_hook_ends_training_by_raising():
@@ -345,17 +584,13 @@ def test_a_hook_ends_training_by_raising():
         model.predict(numbers()[0])
 
 
-def test_a_fit_that_failed_leaves_the_previous_model_usable_or_not_fitted():
+def test_a_fit_that_failed_leaves_the_previous_model_as_it_was():
     X, y = numbers()
     model = HopularClassifier(**SMALL).fit(X, y)
     before = model.predict_proba(X)
     with pytest.raises(Recorder.StopError):
         model.fit(X[:, ::-1] * 100, 1 - y, hooks=[Recorder(stop=1)])
-    try:
-        after = model.predict_proba(X)
-    except NotFittedError:
-        return
-    assert np.array_equal(after, before)
+    assert np.array_equal(model.predict_proba(X), before)
 
 
 def test_max_epochs():

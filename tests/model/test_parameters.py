@@ -15,8 +15,9 @@ AT_LEAST_1 = "an integer of at least 1"
 POSITIVE = "a positive number"
 SHARE, BELOW_1, ABOVE_0 = "a number in [0, 1]", "a number in [0, 1)", "a number in (0, 1]"
 WRONG = [
-    *[(name, value, AT_LEAST_1) for name in ("n_blocks", "n_networks", "embedding_dim") for value in (0, 1.5, None)],
+    *[(name, value, AT_LEAST_1) for name in ("n_blocks", "n_networks", "embedding_dim") for value in (0, 1.5, "4")],
     *[(name, value, AT_LEAST_1) for name in ("max_epochs", "batch_size", "patience") for value in (-1, 2.5, "10")],
+    *[("n_members", value, AT_LEAST_1) for value in (0, 2.5, "all")],
     *[(name, value, POSITIVE) for name in ("beta", "learning_rate", "max_seconds") for value in (0, -1.0, math.inf)],
     ("beta", math.nan, POSITIVE),
     ("beta", None, POSITIVE),
@@ -30,7 +31,7 @@ WRONG = [
     ("weight_decay", -0.1, "a number in [0, inf)"),
     ("weight_decay", math.inf, "a number in [0, inf)"),
     ("architecture", "published", "one of ['default', 'paper', 'released', None]"),
-    ("embedding", "concat", "one of ['sum', 'projected', None]"),
+    ("embedding", "concat", "one of ['sum', 'projected', 'periodic', None]"),
     ("values", "free", "one of ['tied', 'separate', None]"),
     ("summary", "mean", "one of ['attribute', 'joint', None]"),
     ("recipe", "fast", "one of ['default', 'paper']"),
@@ -70,6 +71,7 @@ def test_fit_checks_before_it_looks_at_the_data(estimator):
     "valid",
     [
         {},
+        {"n_members": None, "n_blocks": None, "n_networks": None, "embedding_dim": None},
         {
             "gamma": 0,
             "dropout_block": 0,
@@ -82,7 +84,7 @@ def test_fit_checks_before_it_looks_at_the_data(estimator):
         {"n_blocks": np.int64(2), "beta": np.float32(0.5), "learning_rate": 1, "max_seconds": 1},
         {"device": "cuda:1"},
     ],
-    ids=["defaults", "limits", "mask everything", "numpy numbers", "numbered device"],
+    ids=["defaults", "chosen by the table", "limits", "mask everything", "numpy numbers", "numbered device"],
 )
 def test_valid_parameters_pass(valid):
     assert check_parameters(HopularClassifier(**valid).get_params()) is None

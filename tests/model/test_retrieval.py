@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from hopular import HopularClassifier, HopularRegressor
-from tests.model.test_estimator import LEARNS, SMALL, messy, numbers
+from hopular.model import prediction
+from tests.model.test_estimator import LEARNS, SMALL, held_out, member, messy, numbers
 
 
 @pytest.fixture(scope="module")
@@ -52,10 +53,40 @@ def test_k_that_is_no_integer(classifier):
         classifier.retrieve(messy()[0], 2.5)
 
 
+@pytest.fixture(scope="module")
+def three():
+    return HopularClassifier(**{**LEARNS, "n_members": 3}).fit(*messy())
+
+
+def test_weights_are_the_mean_of_the_members(three):
+    """A member gives no weight to rows that it held out; all together read every row."""
+    frame = messy(seed=1)[0].iloc[:20]
+    mean = np.zeros((20, 150))
+    for k, rows in enumerate(held_out(three)):
+        of_member = member(three, k)
+        places, weights = of_member.retrieve(frame, len(of_member.train_index_))
+        assert not np.isin(places, rows).any()
+        np.put_along_axis(each := np.zeros((20, 150)), places, weights, axis=1)
+        mean += each / 3
+    places, weights = three.retrieve(frame, 150)
+    assert np.take_along_axis(mean, places, axis=1) == pytest.approx(weights, abs=1e-6)
+    assert weights.sum(1) == pytest.approx(1, abs=1e-5)
+    assert sorted(places[0]) == list(range(150))
+
+
+def test_neighbours_do_not_depend_on_how_rows_are_cut(three, monkeypatch):
+    frame = messy(seed=1)[0]
+    rows, weights = three.retrieve(frame, 4)
+    monkeypatch.setattr(prediction, "CHUNK_ROWS", 7)
+    again = three.retrieve(frame, 4)
+    assert again[1] == pytest.approx(weights, abs=1e-6)
+    assert (again[0] == rows).mean() > 0.99  # but for ties
+
+
 def test_where_queries_equal_keys_rows_are_read_from_their_nearest_neighbours():
     """Training decides what is similar, even that opposite rows tell most; here similar is made to mean close."""
     X, y = numbers()
-    model = HopularClassifier(**{**SMALL, "max_epochs": 1}, beta=10.0).fit(X, y)
+    model = HopularClassifier(**{**SMALL, "max_epochs": 1}, beta=10.0, embedding="sum").fit(X, y)  # waves come around
     with torch.no_grad():
         for block in model.network_.blocks:
             block.samples.query.load_state_dict(block.samples.key.state_dict())
@@ -98,6 +129,23 @@ def test_impute_beats_the_column_mean_on_correlated_columns():
         return np.sqrt((((guess - truth) / truth.std()).to_numpy()[holes] ** 2).mean())
 
     assert error(filled) < 0.6 * error(frame.fillna(frame.mean()))
+
+
+def test_imputed_numbers_are_the_mean_of_the_members(three):
+    frame = messy(seed=1)[0]
+    where = frame["size"].isna()
+    each = [member(three, k).impute(frame).loc[where, "size"] for k in range(3)]
+    assert three.impute(frame).loc[where, "size"].to_numpy() == pytest.approx(np.mean(each, axis=0), abs=1e-5)
+    assert np.std(each, axis=0).mean() > 0
+
+
+def test_imputed_categories_are_the_likeliest_by_the_mean_of_the_members(three):
+    frame = messy(seed=1)[0]
+    where = frame["colour"].isna()
+    each = np.stack([member(three, k).impute(frame).loc[where, "colour"] for k in range(3)])
+    agreed = (each == each[0]).all(0)
+    assert agreed.any()
+    assert (three.impute(frame).loc[where, "colour"].to_numpy()[agreed] == each[0, agreed]).all()
 
 
 def test_impute_an_array():

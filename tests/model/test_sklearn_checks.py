@@ -1,4 +1,4 @@
-"""All of scikit-learn's own estimator checks, on small networks.
+"""All of scikit-learn's own estimator checks, on small networks, of which there are as many as each table gets.
 
 The checks that compare a row's prediction alone and in a batch allow 1e-7, hardly more than the last bit of float32, in
 which products of one row and of many may differ. Hence one thread, and short training unless a check asks for accuracy.
@@ -30,5 +30,5 @@ def _one_thread() -> Iterator[None]:
 @parametrize_with_checks([HopularClassifier(**SMALL), HopularRegressor(**SMALL)])
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     if check.func.__name__ in ("check_classifiers_train", "check_regressors_train", "check_classifiers_classes"):
-        estimator.set_params(max_epochs=ENOUGH)
+        estimator.set_params(max_epochs=ENOUGH, n_members=2)
     check(estimator)

@@ -13,8 +13,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from hopular import HopularClassifier, HopularRegressor
+from hopular.model.table import fit_together
 
-SMALL = {"n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 5, "random_state": 0}
+SMALL = {"n_members": 2, "n_blocks": 1, "n_networks": 2, "embedding_dim": 8, "max_epochs": 5, "random_state": 0}
 N = 40
 
 
@@ -73,14 +74,64 @@ def test_classifier_round_trip(classifier, saved):
     assert loaded.encoding_ == classifier.encoding_
     assert loaded.feature_names_in_.tolist() == list(table().columns)
     assert loaded.n_features_in_ == 4
-    assert loaded.best_epoch_ == classifier.best_epoch_
+    assert loaded.best_epochs_ == classifier.best_epochs_
+    assert len(loaded.members_) == 2
+    assert all(torch.equal(a, b) for a, b in zip(loaded.members_, classifier.members_, strict=True))
+    assert np.array_equal(loaded.oof_proba_, classifier.oof_proba_)
+    assert np.array_equal(loaded.train_index_, classifier.train_index_)
 
 
 def test_regressor_round_trip(regressor, tmp_path):
     regressor.save(str(tmp_path / "model"))
     loaded = HopularRegressor.load(str(tmp_path / "model"), device="cpu")
     assert np.array_equal(loaded.predict(table()), regressor.predict(table()))
+    assert np.array_equal(loaded.oof_prediction_, regressor.oof_prediction_)
     assert loaded.rows_.device.type == "cpu"
+
+
+@pytest.mark.parametrize("n_members", [1, None])
+def test_a_single_member_and_as_many_as_the_table_gets(n_members, tmp_path):
+    model = HopularClassifier(**{**SMALL, "n_members": n_members}).fit(table(), ["no", "yes"] * (N // 2))
+    model.save(tmp_path / "model")
+    loaded = HopularClassifier.load(tmp_path / "model")
+    assert len(loaded.members_) == len(model.members_) == (n_members or 8)
+    assert np.array_equal(loaded.predict_proba(table()), model.predict_proba(table()))
+    assert np.array_equal(loaded.oof_proba_, model.oof_proba_, equal_nan=True)
+    assert loaded.n_members == n_members
+
+
+def test_a_model_with_an_eval_set_has_no_out_of_fold_predictions_after_loading(tmp_path):
+    y = ["no", "yes"] * (N // 2)
+    HopularClassifier(**SMALL).fit(table(), y, eval_set=(table(), y)).save(tmp_path / "model")
+    loaded = HopularClassifier.load(tmp_path / "model")
+    assert not hasattr(loaded, "oof_proba_")
+    assert loaded.predict(table()).shape == (N,)
+
+
+def test_tensors_are_read_onto_the_device_that_is_asked_for(saved, monkeypatch):
+    """`meta` is a device that every machine has: it shows where tensors go, not what is in them."""
+    onto = []
+
+    def note(path, framework, device):
+        onto.append(device)
+        return safe_open(path, framework=framework, device="cpu")
+
+    monkeypatch.setattr("hopular.model.storage.safe_open", note)
+    HopularClassifier.load(saved, device="cpu")
+    assert onto == ["cpu"]
+    with pytest.raises((RuntimeError, AssertionError, NotImplementedError)):
+        HopularClassifier.load(saved, device="cuda:7").predict(table())
+    assert onto == ["cpu", "cuda:7"]
+
+
+def test_members_that_differ_in_beta_each_keep_their_own(tmp_path):
+    models = [HopularClassifier(**SMALL, beta=beta) for beta in (0.5, 4.0)]
+    assert fit_together(models, table(), ["no", "yes"] * (N // 2)) == [None, None]
+    for model in models:
+        model.save(tmp_path / "model")
+        loaded = HopularClassifier.load(tmp_path / "model")
+        assert np.array_equal(loaded.predict_proba(table()), model.predict_proba(table()))
+        assert loaded.network_.blocks[0].samples.beta == pytest.approx(model.beta / 20**0.5)  # h = 5 x 8 / 2
 
 
 def test_a_loaded_model_can_be_saved_and_fitted_again(saved, classifier, tmp_path):
@@ -96,7 +147,8 @@ def test_the_file_is_safetensors_with_json_and_no_pickle(saved):
         header = json.loads(file.metadata()["hopular"])
         names = set(file.keys())
     assert header["class"] == "HopularClassifier"
-    assert {"rows", "train_index"} < names
+    assert header["format"] == 3
+    assert {"rows", "train_index", "member.0", "member.1", "fitted.oof_proba_"} < names
     assert not zipfile.is_zipfile(saved)  # as torch.save would write
     assert b"\x80\x04\x95" not in saved.read_bytes()  # the start of a pickle
 
@@ -202,14 +254,26 @@ def test_header_that_is_no_json(saved):
         HopularClassifier.load(saved)
 
 
-@pytest.mark.parametrize("version", [0, 2, "x"])
+@pytest.mark.parametrize("version", [1, 2, 4, "x"])
 def test_model_of_another_version(saved, version):
     rewrite(saved, lambda header: {**header, "format": version})
-    with pytest.raises(ValueError, match=f"has model format {version!r}, this version of hopular reads 1.* fit again"):
+    message = (
+        rf"model.safetensors' has model format {version!r}, this version of hopular reads 3. Load it with the version "
+        "of hopular that saved it, or fit the HopularClassifier again"
+    )
+    with pytest.raises(ValueError, match=message):
         HopularClassifier.load(saved)
 
 
-@pytest.mark.parametrize("name", ["network.embedding.position", "rows", "train_index"])
+def test_a_model_of_the_first_format_is_refused_whatever_else_it_holds(saved):
+    """One network, whose tensors had no members, and a header without what is in one now."""
+    header = {"format": 1, "class": "HopularClassifier", "parameters": {"n_blocks": 1}, "best_epoch": 3}
+    save_file({"rows": torch.zeros(3, 2)}, saved, metadata={"hopular": json.dumps(header)})
+    with pytest.raises(ValueError, match="has model format 1, this version of hopular reads 3"):
+        HopularClassifier.load(saved)
+
+
+@pytest.mark.parametrize("name", ["network.embedding.position", "rows", "train_index", "member.0", "member.1"])
 def test_a_missing_tensor(saved, name):
     rewrite(saved, without=[name])
     with pytest.raises(ValueError, match="does not fit its own description"):

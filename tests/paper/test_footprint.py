@@ -24,7 +24,7 @@ from search_spaces import hopular, npt
 
 def test_smallest_and_largest_are_the_ends_of_the_papers_grids():
     for name, grid, depth, width in (
-        ("hopular", hopular.grid("medium"), "n_blocks", "n_networks"),
+        ("hopular", hopular.grid("medium", "paper"), "n_blocks", "n_networks"),
         ("npt", npt.grid("medium"), "n_layers", "n_heads"),
     ):
         sizes = sorted({(setting[depth], setting[width]) for setting in grid})
@@ -50,7 +50,7 @@ def made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Case]:
         return (*about, 1.0, 2.0, 0.1, "")
 
     monkeypatch.setattr("hopular.paper.footprint._in_new_process", pretend)
-    monkeypatch.setattr("hopular.model.base.choose_device", lambda name: "cpu" if name == "auto" else name)
+    monkeypatch.setattr("hopular.model.table.choose_device", lambda name: "cpu" if name == "auto" else name)
     return cases
 
 
@@ -136,8 +136,8 @@ def test_what_cannot_be_measured_is_named():
 
 def test_hopular_is_measured_with_the_papers_architecture():
     step = training_step(Case(5, 2, 2, "hopular", "smallest", "full", "cpu", 1, 1))
-    network = step.__closure__[step.__code__.co_freevars.index("network")].cell_contents
-    assert network.blocks[0].samples.value is None  # tied values
+    training = step.__closure__[step.__code__.co_freevars.index("training")].cell_contents
+    assert training.network.blocks[0].samples.value is None  # tied values
 
 
 def test_kept_figures_of_another_architecture_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -23,7 +23,7 @@ import sqlalchemy as sa
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.search import warm
-from hopular.search.fit import fit_job
+from hopular.search.fit import fit_jobs
 from hopular.search.problem import make_problem
 from tests.toys import toy_methods
 
@@ -151,9 +151,9 @@ class InlineWorker:
     def close(self):
         pass
 
-    def run(self, job, *, report, beat, max_seconds=None, max_memory=None):
+    def run(self, jobs, *, report, beat, max_seconds=None, max_memory=None):
         beat()
-        return fit_job(self.problem, job, lambda: None, report)
+        return fit_jobs(self.problem, jobs, lambda: None, report)
 
 
 @pytest.fixture

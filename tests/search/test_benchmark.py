@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.search import overhead
+from benchmarks.search import overhead, sharing
 from tests.search.conftest import raw_trials
 
 
@@ -10,3 +10,8 @@ def test_overhead_is_that_of_the_trials_after_those_filled_in(sqlite):
     seconds = overhead(sqlite, trials=3, filled=12)
     assert 0 < seconds < 2
     assert [slot for slot, _ in raw_trials(sqlite)] == list(range(15))
+
+
+def test_three_betas_in_one_training_take_less_than_three_trainings():
+    alone, together = sharing("iris", max_epochs=40)
+    assert together < 0.8 * alone

@@ -77,6 +77,18 @@ def test_the_papers_budget_gives_the_papers_architecture_unless_another_is_asked
         assert "architecture" not in preset("paper", architecture="released").settings_of(get_method(name), {})
 
 
+def test_a_trial_among_several_has_one_member_of_the_default_architecture():
+    hopular = get_method("hopular")
+    assert Budget().settings_of(hopular, {}, trials=12)["n_members"] == 1
+    assert "n_members" not in Budget().settings_of(hopular, {})
+    for architecture in ("paper", "released"):
+        settings = Budget(architecture=architecture).settings_of(hopular, {}, trials=12)
+        assert "n_members" not in settings
+        assert hopular.make("classification", settings, Run())._default_members(100, 5) == 1
+    for name in ("npt", "mlp", "xgboost"):
+        assert Budget().settings_of(get_method(name), {}, trials=12) == {}
+
+
 def test_a_search_space_may_choose_the_architecture():
     chosen = {"architecture": "released"}
     assert PRESETS["paper"].settings_of(get_method("hopular"), chosen)["architecture"] == "released"

@@ -172,11 +172,12 @@ def test_a_running_trial_is_seen_and_has_its_true_times(problem, new_storage, mo
     seen = []
 
     class Watched(InlineWorker):
-        def run(self, job, **options):
+        def run(self, jobs, **options):
             time.sleep(0.3)
-            outcome = super().run(job, **options)
-            seen.append(optuna.load_study(study_name=job.study, storage=open_storage(new_storage)).trials_dataframe())
-            return outcome
+            outcomes = super().run(jobs, **options)
+            study = optuna.load_study(study_name=jobs[0].study, storage=open_storage(new_storage))
+            seen.append(study.trials_dataframe())
+            return outcomes
 
     monkeypatch.setattr(warm, "Worker", Watched)
     monkeypatch.setattr(engine, "SHOW", 0.0)
@@ -257,9 +258,9 @@ def test_a_record_has_all_that_made_the_model(problem, sqlite, inline):
     made = []
 
     class Noting(InlineWorker):
-        def run(self, job, **options):
-            made.append(job.params)
-            return super().run(job, **options)
+        def run(self, jobs, **options):
+            made.append(jobs[0].params)
+            return super().run(jobs, **options)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(warm, "Worker", Noting)
@@ -273,7 +274,7 @@ def test_a_record_has_all_that_made_the_model(problem, sqlite, inline):
 def test_a_copied_setting_makes_the_model_of_the_trial(problem, sqlite, inline):
     best = search(problem, "hopular", Budget(recipe="paper", max_epochs=2, grid_trials=1), storage=sqlite).best
     added = {"recipe": "paper", "max_epochs": 2, "architecture": "paper"}
-    assert best.params == {**Proposer("hopular", "small", 0).grid[0], **added}
+    assert best.params == {**Proposer("hopular", "small", 0, architecture="paper").grid[0], **added}
     copied = get_method("hopular").make("regression", best.params, Run(best.seed))
     copied.fit(problem.X_train, problem.y_train, eval_set=(problem.X_valid, problem.y_valid))
     error = copied.predict(problem.X_valid) - problem.y_valid
@@ -393,12 +394,13 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
     begun = []
 
     class Patient(InlineWorker):
-        def run(self, job, *, beat, **options):
+        def run(self, jobs, *, beat, **options):
+            (job,) = jobs
             begun.append(job.params["act"])
             while job.params["act"] == "hang":
                 beat()
                 time.sleep(0.01)
-            return super().run(job, beat=beat, **options)
+            return super().run(jobs, beat=beat, **options)
 
     monkeypatch.setattr(warm, "Worker", Patient)
     monkeypatch.setattr(engine, "BEAT", 0.1)
@@ -417,12 +419,12 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
 
 
 def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monkeypatch):
-    jobs = []
+    given = []
 
     class Noting(InlineWorker):
-        def run(self, job, **options):
-            jobs.append((job, options["max_seconds"], options["max_memory"]))
-            return super().run(job, **options)
+        def run(self, jobs, **options):
+            given.append((jobs[0], options["max_seconds"], options["max_memory"]))
+            return super().run(jobs, **options)
 
     monkeypatch.setattr(warm, "Worker", Noting)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
@@ -430,7 +432,7 @@ def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monk
     search(problem, "constant", Budget(trials=1, seconds_per_trial=10, memory=2**30), storage=sqlite)
     limits = Budget(trials=1, seconds=5, seconds_per_trial=10)
     result = search(problem, "constant", limits, storage=sqlite, device="cuda")
-    (free, *none), (limited, seconds, memory), (late, _, _) = jobs
+    (free, *none), (limited, seconds, memory), (late, _, _) = given
     assert none == [None, None]
     assert free.run.max_seconds is None
     assert limited.run.max_seconds == 8.0
@@ -455,11 +457,11 @@ def failing(error, times):
     class Failing(InlineWorker):
         left = times
 
-        def run(self, job, **options):
+        def run(self, jobs, **options):
             if Failing.left:
                 Failing.left -= 1
                 raise error
-            return super().run(job, **options)
+            return super().run(jobs, **options)
 
     return Failing
 
@@ -495,15 +497,15 @@ def test_an_error_of_the_search_itself_releases_its_lease(problem, sqlite, monke
 
 def test_a_trial_whose_lease_was_lost_is_not_shown(problem, sqlite, monkeypatch):
     class Slow(InlineWorker):
-        def run(self, job, **options):
+        def run(self, jobs, **options):
             """While this process was asleep, another one has taken the lease over and stored the trial."""
             (name,) = [study.study_name for study in open_storage(sqlite).get_all_studies()]
             other = Study(open_storage(sqlite), name)
             other._write(sa.update(LEASES).values(beat=0.0))
-            assert other.lease(1) == 0
+            assert other.lease(range(1)) == 0
             other.start(0, {}, {})
             assert other.add(Record(0, 0, {}, "complete", 5.0))
-            return super().run(job, **options)
+            return super().run(jobs, **options)
 
     monkeypatch.setattr(warm, "Worker", Slow)
     result = search(problem, "constant", Budget(trials=1), storage=sqlite, on_trial=pytest.fail)

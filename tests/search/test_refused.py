@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.methods import Run
-from hopular.search.fit import fit_job
+from hopular.search.fit import fit_jobs
 from hopular.search.job import Job
 from hopular.search.problem import Problem
 
@@ -46,7 +46,7 @@ def flowers() -> Problem:
 
 @pytest.mark.parametrize(("method", "params"), REFUSED)
 def test_a_refused_setting_has_its_kind(flowers: Problem, method: str, params: dict) -> None:
-    outcome = fit_job(flowers, Job(method, params, Run()), lambda: None, lambda *_: False)
+    (outcome,) = fit_jobs(flowers, [Job(method, params, Run())], lambda: None, lambda *_: False)
     assert (outcome.state, outcome.kind) == ("failed", "invalid-parameters"), outcome.message
     assert outcome.message
 
@@ -54,5 +54,5 @@ def test_a_refused_setting_has_its_kind(flowers: Problem, method: str, params: d
 @pytest.mark.parametrize("method", ["hopular", "mlp", "xgboost", "lightgbm", "catboost", "knn"])
 def test_rows_that_cannot_be_used_are_an_error(flowers: Problem, method: str) -> None:
     endless = replace(flowers, X_train=flowers.X_train.assign(a=np.inf))
-    outcome = fit_job(endless, Job(method, {}, Run()), lambda: None, lambda *_: False)
+    (outcome,) = fit_jobs(endless, [Job(method, {}, Run())], lambda: None, lambda *_: False)
     assert (outcome.state, outcome.kind) == ("failed", "error"), outcome.message

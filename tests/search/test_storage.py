@@ -56,28 +56,33 @@ def set_lease(study, slot, **values):
 
 
 def test_leases_and_records_go_their_way(storage, study):
-    assert [study.lease(3), study.lease(3), study.lease(3), study.lease(3)] == [0, 1, 2, None]
+    assert [study.lease(range(3)) for _ in range(4)] == [0, 1, 2, None]
     assert study.running() == 3
     study.release(1)
-    assert study.lease(3) == 1
+    assert study.lease(range(3)) == 1
     assert add(study, record(1, fit_seconds=0.5))
     assert study.running() == 2
-    assert study.lease(3) is None
+    assert study.lease(range(3)) is None
 
     other = another(storage, study)
-    assert other.lease(3) is None
+    assert other.lease(range(3)) is None
     (trial,) = other.trials().values()
     assert repr(Record.from_json(trial.user_attrs["record"])) == repr(record(1, fit_seconds=0.5))
     assert trial.params == {"a": 0.1 + 0.2}
     assert trial.value == 0.1 * 3
     assert other.owner != study.owner
-    assert Study(open_storage(storage), f"{study.name} 2").lease(1) == 0
+    assert Study(open_storage(storage), f"{study.name} 2").lease(range(1)) == 0
+
+
+def test_some_slots_can_be_leased_and_others_left_alone(study):
+    assert [study.lease([2]), study.lease([2]), study.lease([1, 2])] == [2, None, 1]
+    assert study.lease(range(3)) == 0
 
 
 def test_states_are_those_of_optuna(study):
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
     for slot, state in enumerate(states):
-        assert study.lease(3) == slot
+        assert study.lease(range(3)) == slot
         add(study, Record(slot, 0, {}, state, 0.5 if state == "complete" else None, kind=None))
     assert [trial.state.name for trial in study.trials().values()] == list(states.values())
     assert [trial.state.name for trial in study._study.get_trials()] == list(states.values())
@@ -85,15 +90,15 @@ def test_states_are_those_of_optuna(study):
 
 def test_a_finished_slot_is_not_leased_by_a_process_that_has_not_heard_of_it(storage, study):
     other = another(storage, study)
-    assert study.lease(2) == 0
+    assert study.lease(range(2)) == 0
     add(study, record(0))
     assert other.finished == {}
-    assert other.lease(2) == 1
+    assert other.lease(range(2)) == 1
     assert other.running() == 1
 
 
 def lease_and_stay(url, name, pipe):
-    pipe.send(Study(open_storage(url), name).lease(1))
+    pipe.send(Study(open_storage(url), name).lease(range(1)))
     time.sleep(60)
 
 
@@ -101,43 +106,43 @@ def test_the_lease_of_a_dead_process_is_taken_over_even_if_nobody_has_buried_it(
     ours, theirs = FORK.Pipe()
     process = start(lease_and_stay, storage, study.name, theirs)
     assert ours.recv() == 0
-    assert study.lease(1) is None
+    assert study.lease(range(1)) is None
     os.kill(process.pid, signal.SIGKILL)
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it is dead now, and a zombie
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     assert add(study, record(0))
 
 
 def test_a_number_of_a_dead_process_used_again_does_not_keep_its_lease(study):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     host, pid, started, _ = study.owner.rsplit(":", 3)
     set_lease(study, 0, owner=f"{host}:{pid}:{float(started) - 100}:x")
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
 
 
 def test_a_clock_that_was_set_does_not_kill_a_living_owner(study):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     host, pid, started, _ = study.owner.rsplit(":", 3)
     set_lease(study, 0, owner=f"{host}:{pid}:{float(started) - 1}:x")
-    assert study.lease(1) is None
+    assert study.lease(range(1)) is None
 
 
 def test_a_lease_on_another_machine_lasts_until_its_beat_is_stale(study, monkeypatch):
     monkeypatch.setattr(module, "STALE", 0.6)
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     set_lease(study, 0, owner="elsewhere:1:0.0:x", beat=study._now)
-    assert study.lease(1) is None
-    wait_for(lambda: study.lease(1) == 0, 5)
+    assert study.lease(range(1)) is None
+    wait_for(lambda: study.lease(range(1)) == 0, 5)
     study.beat(0)
     assert study.running() == 1
 
 
 def test_who_lost_a_lease_stores_nothing(storage, study, monkeypatch):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     other = another(storage, study)
-    assert other.lease(1) is None
+    assert other.lease(range(1)) is None
     set_lease(study, 0, beat=0.0)  # as if it had been asleep for long
-    assert other.lease(1) == 0
+    assert other.lease(range(1)) == 0
     assert not study.holds(0)
     assert not add(study, record(0))
     study.release(0)
@@ -150,7 +155,7 @@ def lease_all(url, name, slots, barrier, pipe):
     barrier.wait()
     study = Study(open_storage(url), name)
     leased = []
-    while (slot := study.lease(slots)) is not None:
+    while (slot := study.lease(range(slots))) is not None:
         leased.append(slot)
         if slot % 3 == 0:
             assert add(study, record(slot))
@@ -170,14 +175,14 @@ def test_processes_racing_for_a_new_database_and_its_slots(new_storage, start):
 
 def test_two_take_over_a_dead_lease_but_only_one_gets_it(storage, study):
     other = another(storage, study)
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     set_lease(study, 0, owner=study.owner.replace(str(os.getpid()), "4000000"))
     (old,) = study._leases()
     assert [one._take_over(0, old) for one in (study, other)] == [True, False]
 
 
 def test_a_trial_whose_answer_was_lost_is_there_once(study, monkeypatch):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     store, calls = study._storage.set_trial_state_values, []
 
     def store_and_hang_up(*values):
@@ -192,7 +197,7 @@ def test_a_trial_whose_answer_was_lost_is_there_once(study, monkeypatch):
 
 
 def test_a_trial_runs_in_the_study_from_its_start_to_its_end(storage, study):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     before = datetime.now()
     study.start(0, {"a": 0.5}, SPACE)
     study.report(0, 10, 0.25)
@@ -217,7 +222,7 @@ def test_values_survive_as_they_are(storage, study, state):
     params = {"a": 0.1 + 0.2, "n": 7, "kind": None}
     score = float("-inf") if state == "complete" else None
     made = Record(0, 1, {"a": 0.3}, state, score, curve=[(10, 0.25), (20, float("inf")), (30, float("nan"))])
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     study.start(0, params, space)
     assert study.add(made)
     for finished in (study.finished, another(storage, study).trials()):
@@ -228,19 +233,19 @@ def test_values_survive_as_they_are(storage, study, state):
 
 
 def test_a_trial_that_is_given_up_has_failed_and_its_slot_is_free(storage, study):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     study.give_up(0)  # before it was started
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     study.start(0, {"a": 0.5}, SPACE)
     study.give_up(0)
     assert [trial.state.name for trial in look(storage, study)] == ["FAIL"]
     assert study.trials() == {}
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
 
 
 def start_and_stay(url, name, pipe, is_recorded):
     study = Study(open_storage(url), name)
-    study.lease(1)
+    study.lease(range(1))
     study.start(0, {"a": 0.5}, SPACE)
     if is_recorded:
         study._storage.set_trial_user_attr(study._running[0][0], "record", record(0).to_json())
@@ -255,7 +260,7 @@ def test_a_trial_of_a_dead_process_does_not_run_for_ever(storage, study, start, 
     process = start(start_and_stay, storage, study.name, theirs, is_recorded)
     ours.recv()
     study.bury()
-    assert study.lease(1) is None
+    assert study.lease(range(1)) is None
     assert [trial.state.name for trial in look(storage, study)] == ["RUNNING"]  # its process lives
     process.kill()
     process.join()
@@ -263,15 +268,15 @@ def test_a_trial_of_a_dead_process_does_not_run_for_ever(storage, study, start, 
     (trial,) = look(storage, study)
     assert trial.state.name == ("COMPLETE" if is_recorded else "FAIL")
     assert list(study.trials()) == [0] * is_recorded
-    assert study.lease(1) == (None if is_recorded else 0)
+    assert study.lease(range(1)) == (None if is_recorded else 0)
 
 
 def test_whoever_takes_over_a_lease_ends_the_trial_that_was_left(storage, study):
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     study.start(0, {"a": 0.5}, SPACE)
     other = another(storage, study)
     set_lease(study, 0, beat=0.0)  # as if it had been asleep for long
-    assert other.lease(1) == 0
+    assert other.lease(range(1)) == 0
     assert add(other, record(0, fit_seconds=2.0))
     assert not study.add(record(0, fit_seconds=1.0))
     assert sorted(trial.state.name for trial in look(storage, study)) == ["COMPLETE", "FAIL"]
@@ -280,18 +285,18 @@ def test_whoever_takes_over_a_lease_ends_the_trial_that_was_left(storage, study)
 
 def test_who_was_buried_alive_stores_nothing_even_if_it_holds_the_lease(storage, study):
     """It was taken for dead just before it renewed its lease."""
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     study.start(0, {"a": 0.5}, SPACE)
     set_lease(study, 0, beat=0.0)
     another(storage, study).bury()
     assert study.holds(0)
     assert not study.add(record(0))
     assert study.trials() == {}
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
 
 
 def test_leases_left_by_the_dead_are_swept_away_in_the_end(storage, study):
-    assert [study.lease(2), study.lease(2)] == [0, 1]
+    assert [study.lease(range(2)), study.lease(range(2))] == [0, 1]
     study.start(0, {"a": 0.5}, SPACE)
     study.sweep()
     assert study.running() == 0
@@ -303,7 +308,7 @@ def test_trials_of_others_in_the_study_are_no_trials_of_ours(study):
     study._study.add_trial(optuna.trial.create_trial(value=1.0))
     study._study.enqueue_trial({})
     assert study.trials() == {}
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
 
 
 def test_time_is_added_up_over_processes(storage, study):
@@ -318,7 +323,7 @@ def test_time_is_added_up_over_processes(storage, study):
 def test_a_locked_database_is_waited_for(sqlite, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "LOCK_SECONDS", 0.05)
     study = Study(open_storage(sqlite), "a study")
-    assert study.lease(1) == 0
+    assert study.lease(range(1)) == 0
     lock = sqlite3.connect(tmp_path / "studies.db", check_same_thread=False, isolation_level=None)
     lock.execute("BEGIN IMMEDIATE")
     unlock = threading.Timer(3, lambda: lock.execute("ROLLBACK"))
@@ -333,19 +338,19 @@ def test_a_locked_database_is_waited_for(sqlite, tmp_path, monkeypatch):
     lock.execute("BEGIN IMMEDIATE")
     monkeypatch.setattr(module, "PATIENCE", 0.2)
     with pytest.raises(StorageError, match="locked"):
-        study.lease(2)
+        study.lease(range(2))
     lock.close()
 
 
 @pytest.mark.parametrize("storage", ["postgresql"], indirect=True)
 def test_a_server_that_was_restarted_is_called_again(postgres, study):
-    assert study.lease(2) == 0
+    assert study.lease(range(2)) == 0
     with study._engine.connect():  # a second connection in the pool
         pass
     others = "datname IS NOT NULL AND pid <> pg_backend_pid()"
     postgres.psql(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}")
     assert add(study, record(0))
-    assert study.lease(2) == 1
+    assert study.lease(range(2)) == 1
 
 
 def test_sqlite_lets_readers_read_and_commits_do_not_wait_for_the_disk(sqlite):

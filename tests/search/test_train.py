@@ -139,9 +139,9 @@ def test_an_ensemble_has_the_time_of_its_members_and_says_which_it_lost(iris, mo
     seen = {}
 
     class Noting(InlineWorker):
-        def run(self, job, *, max_seconds, **options):
-            seen.update(soft=job.run.max_seconds, hard=max_seconds)
-            return super().run(job, max_seconds=max_seconds, **options)
+        def run(self, jobs, *, max_seconds, **options):
+            seen.update(soft=jobs[0].run.max_seconds, hard=max_seconds)
+            return super().run(jobs, max_seconds=max_seconds, **options)
 
     monkeypatch.setattr(warm, "Worker", Noting)
     members = [("logistic", {}, None), ("knn", {"n_neighbors": -1}, None), ("decision_tree", {}, None)]

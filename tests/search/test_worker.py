@@ -25,9 +25,10 @@ def worker(problem):
         yield worker
 
 
-def run(worker, act, *, beat=lambda: None, report=lambda percent, score: False, limits=None, seed=1, **params):
+def run(worker, act, *, beat=lambda: None, report=lambda *_: False, limits=None, seed=1, **params):
     job = Job("actor", {"act": act, **params}, Run(seed=seed, threads=worker._threads))
-    return worker.run(job, report=report, beat=beat, **(limits or {}))
+    (outcome,) = worker.run([job], report=report, beat=beat, **(limits or {}))
+    return outcome
 
 
 def pid_of(worker):
@@ -227,13 +228,15 @@ def test_threads_are_those_of_the_worker(worker):
 
 def learn(worker, report, **params):
     job = Job("learner", {"end": 2.0, **params}, Run())
-    return worker.run(job, report=report, beat=lambda: None)
+    (outcome,) = worker.run([job], report=report, beat=lambda: None)
+    return outcome
 
 
 def test_a_learning_curve_is_reported_and_can_end_the_fit(worker):
     curve = []
 
-    def report(percent, score):
+    def report(place, percent, score):
+        assert place == 0
         curve.append((percent, score))
         return percent >= 60
 
@@ -246,5 +249,5 @@ def test_a_learning_curve_is_reported_and_can_end_the_fit(worker):
 def test_a_long_curve_has_one_point_a_percent(worker):
     curve = []
     job = Job("learner", {"end": 2.0, "max_epochs": 450}, Run())
-    worker.run(job, report=lambda *point: bool(curve.append(point)), beat=lambda: None)
+    worker.run([job], report=lambda _, *point: bool(curve.append(point)), beat=lambda: None)
     assert [percent for percent, _ in curve] == list(range(101))

@@ -1,0 +1,146 @@
+"""Compare settings of Hopular, and CatBoost's defaults, on the development suite.
+
+    python -m benchmarks.development FOLDER --settings default catboost --folds 0 1 2 3 4
+
+FOLDER holds one CSV per table, its target in the column `target`, and INDEX.csv with their names and tasks. Outer folds
+are five, shuffled with seed 0. Settings are chosen by `inner`, the out-of-fold loss on the training rows of an outer
+fold; `outer` is the loss on its test rows: log loss with probabilities clipped at 1e-6, or the RMSE divided by the
+standard deviation of the test targets. Results are appended to docs/development.csv as they come, and what is there
+already is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from hopular.data import load
+from hopular.data.dataset import Dataset
+
+RESULTS = Path(__file__).parents[1] / "docs" / "development.csv"
+COLUMNS = ("setting", "table", "fold", "inner", "outer", "seconds")
+SETTINGS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "one member": {"n_members": 1},
+    "twice the schedule": {"visits": 2.0},
+    "half the schedule": {"visits": 0.5},
+    "linear embedding of numbers": {"embedding": "sum"},
+    "values tied": {"values": "tied"},
+    "summary joint": {"summary": "joint"},
+    "e = 16": {"embedding_dim": 16},
+    "one network": {"n_networks": 1},
+    "four networks": {"n_networks": 4},
+    "two blocks": {"n_blocks": 2},
+    "gamma 0.5": {"gamma": 0.5},
+    "fewer values replaced": {"replace_probability": 0.05},
+    "learning rate 0.02": {"learning_rate": 0.02},
+}
+
+
+def clipped_log_loss(probabilities: np.ndarray[Any, Any], truth: Any, classes: Any) -> float:
+    """Return the mean log loss with probabilities clipped at 1e-6."""
+    codes = pd.Index(classes).get_indexer(pd.Index(truth))
+    of_truth = np.where(codes < 0, 0.0, probabilities[np.arange(len(codes)), codes])
+    return float(-np.log(np.clip(of_truth, 1e-6, 1 - 1e-6)).mean())
+
+
+def normalised_rmse(predicted: Any, truth: Any) -> float:
+    """Return the root of the mean squared error in standard deviations of the truth."""
+    return float(np.sqrt(np.mean((predicted - truth) ** 2)) / np.std(truth))
+
+
+def outer_folds(data: Dataset) -> list[tuple[Any, Any]]:
+    """Return training and test rows of each outer fold."""
+    kind = StratifiedKFold if data.task == "classification" else KFold
+    return list(kind(5, shuffle=True, random_state=0).split(data.X, data.y))
+
+
+def fit_hopular(data: Dataset, train: Any, test: Any, settings: dict[str, Any]) -> tuple[float, float]:
+    """Return the out-of-fold loss on the training rows and the loss on the test rows."""
+    from hopular import HopularClassifier, HopularRegressor
+    from hopular.model.recipe import make_recipe
+
+    settings = dict(settings)
+    stretch = settings.pop("visits", None)
+    if stretch is not None:
+        epochs = make_recipe("default", len(train) * 7 // 8, data.X.shape[1] + 1).max_epochs
+        settings["max_epochs"] = max(1, round(stretch * epochs))
+    X, y, X_test, y_test = data.X.iloc[train], data.y.iloc[train], data.X.iloc[test], data.y.iloc[test].to_numpy()
+    if data.task == "classification":
+        model = HopularClassifier(random_state=0, **settings).fit(X, y)
+        known = ~np.isnan(model.oof_proba_).any(1)
+        inner = clipped_log_loss(model.oof_proba_[known], y.to_numpy()[known], model.classes_)
+        return inner, clipped_log_loss(model.predict_proba(X_test), y_test, model.classes_)
+    model = HopularRegressor(random_state=0, **settings).fit(X, y)
+    known = ~np.isnan(model.oof_prediction_)
+    inner = normalised_rmse(model.oof_prediction_[known], y.to_numpy()[known])
+    return inner, normalised_rmse(model.predict(X_test), y_test)
+
+
+def fit_catboost(data: Dataset, train: Any, test: Any) -> tuple[float, float]:
+    """Fit CatBoost with its defaults to all training rows; there is no out-of-fold loss."""
+    from catboost import CatBoostClassifier, CatBoostRegressor
+
+    X = data.X.copy()
+    categories = [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
+    for name in categories:
+        X[name] = X[name].astype(object).where(X[name].notna(), "missing").astype(str)
+    kind = CatBoostClassifier if data.task == "classification" else CatBoostRegressor
+    model = kind(thread_count=1, verbose=0, random_seed=0, allow_writing_files=False)
+    model.fit(X.iloc[train], data.y.iloc[train], cat_features=categories)
+    y_test = data.y.iloc[test].to_numpy()
+    if data.task == "classification":
+        return np.nan, clipped_log_loss(model.predict_proba(X.iloc[test]), y_test, model.classes_)
+    return np.nan, normalised_rmse(model.predict(X.iloc[test]), y_test)
+
+
+def run(folder: Path, settings: list[str], tables: list[str], folds: list[int]) -> None:
+    """Run what is not among the results yet, and append it to them."""
+    done = set()
+    if RESULTS.exists():
+        known = pd.read_csv(RESULTS)
+        done = set(zip(known["setting"], known["table"], known["fold"], strict=True))
+    else:
+        RESULTS.write_text(",".join(COLUMNS) + "\n")
+    for fold in folds:
+        for setting in settings:
+            for table in tables:
+                if (setting, table, fold) in done:
+                    continue
+                data = load(str(folder / f"{table}.csv"), target="target")
+                train, test = outer_folds(data)[fold]
+                start = time.process_time()
+                if setting == "catboost":
+                    inner, outer = fit_catboost(data, train, test)
+                else:
+                    inner, outer = fit_hopular(data, train, test, SETTINGS[setting])
+                row = (setting, table, fold, f"{inner:.5f}", f"{outer:.5f}", f"{time.process_time() - start:.1f}")
+                with RESULTS.open("a", newline="") as file:
+                    csv.writer(file).writerow(row)
+                print(*row, flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--settings", nargs="+", default=["default", "catboost"], choices=["catboost", *SETTINGS])
+    parser.add_argument("--tables", nargs="+")
+    parser.add_argument("--folds", nargs="+", type=int, default=[0])
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    tables = chosen.tables or pd.read_csv(chosen.folder / "INDEX.csv")["name"].tolist()
+    run(chosen.folder, chosen.settings, tables, chosen.folds)
+
+
+if __name__ == "__main__":
+    main()
