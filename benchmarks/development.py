@@ -31,8 +31,6 @@ COLUMNS = ("setting", "table", "fold", "inner", "outer", "seconds")
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "one member": {"n_members": 1},
-    "twice the schedule": {"visits": 2.0},
-    "half the schedule": {"visits": 0.5},
     "linear embedding of numbers": {"embedding": "sum"},
     "values tied": {"values": "tied"},
     "summary joint": {"summary": "joint"},
@@ -41,7 +39,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "four networks": {"n_networks": 4},
     "two blocks": {"n_blocks": 2},
     "gamma 0.5": {"gamma": 0.5},
-    "fewer values replaced": {"replace_probability": 0.05},
+    "values replaced as published": {"replace_probability": 0.175},
     "learning rate 0.02": {"learning_rate": 0.02},
 }
 
@@ -67,13 +65,7 @@ def outer_folds(data: Dataset) -> list[tuple[Any, Any]]:
 def fit_hopular(data: Dataset, train: Any, test: Any, settings: dict[str, Any]) -> tuple[float, float]:
     """Return the out-of-fold loss on the training rows and the loss on the test rows."""
     from hopular import HopularClassifier, HopularRegressor
-    from hopular.model.recipe import make_recipe
 
-    settings = dict(settings)
-    stretch = settings.pop("visits", None)
-    if stretch is not None:
-        epochs = make_recipe("default", len(train) * 7 // 8, data.X.shape[1] + 1).max_epochs
-        settings["max_epochs"] = max(1, round(stretch * epochs))
     X, y, X_test, y_test = data.X.iloc[train], data.y.iloc[train], data.X.iloc[test], data.y.iloc[test].to_numpy()
     if data.task == "classification":
         model = HopularClassifier(random_state=0, **settings).fit(X, y)

@@ -1,4 +1,4 @@
-"""What a search costs beside the fits, what a second worker and shared trainings gain: `python -m benchmarks.search`.
+"""Measure what a search costs beside the fits, and what a second worker and shared trainings gain.
 
 Overhead is the time of a trial that is neither fit nor prediction: proposing, storing, and the way to the worker
 process and back. It is measured with a method that does nothing (tests/methods_for_tests/methods/idle.py), at the start

@@ -11,9 +11,10 @@ import torch
 from benchmarks.floor import Shape, floor_step
 from benchmarks.plain import plain_step
 from hopular.model.architecture import Architecture
+from hopular.model.hopular_training import HopularStep
 from hopular.model.network import Hopular
 from hopular.model.recipe import paper_recipe
-from hopular.model.trainer import HopularStep, Part
+from hopular.model.trainer import Part
 
 HALFWAY = 0.5  # share of training that is done: both losses have the same weight there
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 Embedding = Literal["sum", "projected", "periodic"]
 Values = Literal["tied", "separate"]
@@ -27,6 +27,14 @@ ARCHITECTURES = {
 }
 
 
+Choice = TypeVar("Choice", Parts, "Sizes", "Regularisation")
+
+
+def _with_given(named: Choice, **given: Any) -> Choice:
+    """Replace those values of a choice that are given, that is, not None."""
+    return replace(named, **{name: value for name, value in given.items() if value is not None})
+
+
 def choose_architecture(architecture: str | None, recipe: str | None) -> str:
     """Return the name asked for or, for None, the one that belongs to the recipe: the paper's has the paper's."""
     return architecture or ("paper" if recipe == "paper" else "default")
@@ -39,8 +47,7 @@ def choose_parts(
     summary: Summary | None = None,
 ) -> Parts:
     """Return the parts of a named architecture, with those replaced that are given."""
-    named = ARCHITECTURES[architecture]
-    return Parts(embedding or named.embedding, values or named.values, summary or named.summary)
+    return _with_given(ARCHITECTURES[architecture], embedding=embedding, values=values, summary=summary)
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ def choose_sizes(
     The default architecture is narrow: docs/default-recipe.md shows what width is worth.
     """
     named = PUBLISHED if architecture != "default" else Sizes(4, 2, 8 if n_attributes <= WIDE else 4)
-    return Sizes(n_blocks or named.n_blocks, n_networks or named.n_networks, embedding_dim or named.embedding_dim)
+    return _with_given(named, n_blocks=n_blocks, n_networks=n_networks, embedding_dim=embedding_dim)
 
 
 @dataclass(frozen=True)
@@ -88,10 +95,11 @@ def choose_regularisation(
 ) -> Regularisation:
     """Return the regularisation of a named architecture, with what is given replaced."""
     named = Regularisation(0.2, 0.2, 0.0) if architecture == "default" else Regularisation(0.1, 0.1, 0.175)
-    return Regularisation(
-        named.dropout_embedding if dropout_embedding is None else dropout_embedding,
-        named.dropout_block if dropout_block is None else dropout_block,
-        named.replace_probability if replace_probability is None else replace_probability,
+    return _with_given(
+        named,
+        dropout_embedding=dropout_embedding,
+        dropout_block=dropout_block,
+        replace_probability=replace_probability,
     )
 
 

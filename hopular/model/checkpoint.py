@@ -29,7 +29,7 @@ def digest(settings: object, tensors: dict[str, Tensor]) -> str:
 
 @dataclass(frozen=True)
 class Saved:
-    """What a checkpoint holds."""
+    """Hold what a checkpoint says."""
 
     facts: dict[str, Any]
     tensors: dict[str, Tensor]
@@ -83,7 +83,7 @@ class Checkpoint:
 
     @property
     def _part(self) -> Path:
-        """Where the file is written before it takes its place."""
+        """Return where the file is written before it takes its place."""
         return self.path.with_name(f".{self.path.name}.part")
 
     def remove(self) -> None:

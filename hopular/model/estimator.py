@@ -18,6 +18,7 @@ from hopular.model.architecture import (
     choose_regularisation,
     choose_sizes,
 )
+from hopular.model.hopular_training import HopularStep
 from hopular.model.network import Hopular
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.retrieval import RetrievingEstimator
@@ -25,7 +26,7 @@ from hopular.model.table import TableClassifier, TableRegressor
 
 
 class HopularEstimator(RetrievingEstimator):
-    """What classifier and regressor share. Parameters that are None are chosen by the table or the recipe.
+    """Fit Hopular to a table. Parameters that are None are chosen by the table, the architecture or the recipe.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class HopularEstimator(RetrievingEstimator):
         "paper" and "released" or the paper's recipe. A single one holds out `validation_fraction` of the rows.
     n_blocks, n_networks, embedding_dim, beta
         L, M, e and the beta-scaling factor of the paper (Section A.3). None means 4, 8 and 32 with the architectures
-        "paper" and "released"; by default 4, 2 and 8, or 4 in tables of more than 40 columns.
+        "paper" and "released"; by default 4, 2 and 8, or 4 in tables of 40 columns or more.
     dropout_embedding, dropout_block, dropout_summary
         The dropouts p_i, p_h and p_o. None means 0.1 with the architectures "paper" and "released", 0.2 by default.
     architecture
@@ -69,6 +70,7 @@ class HopularEstimator(RetrievingEstimator):
         Seed; the same seed on the same machine gives the same model bit for bit.
     """
 
+    _step = HopularStep
     _own = ("random_state", "beta")
 
     def __init__(

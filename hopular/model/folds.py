@@ -1,4 +1,4 @@
-"""Which rows of a table each member trains on, and which decide when it stops."""
+"""Divide the rows of a table: those that each member trains on, and those that decide when it stops."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ SNN_SHAPES: tuple[Shape, ...] = ("rectangular", "conic")
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PerceptronEstimator(TableEstimator):
-    """What all of them share.
+    """Fit feed-forward networks to a table.
 
     Parameters
     ----------

@@ -58,9 +58,5 @@ def predict_target(network: Network, rows: Tensor, memory: Memory) -> Tensor:
 
 
 def read_weights(network: AttributePredictor, rows: Tensor, memory: Memory) -> Tensor:
-    """Return the weights (K, n, b) with which each row reads the stored rows."""
-    parts = []
-    for chunk in chunks(*rows.shape):
-        part = rows[..., chunk]
-        parts.append(network.read_weights(part, target_mask(part, network.target), memory))
-    return torch.cat(parts, dim=-1)
+    """Return the weights (K, n, b) with which each row reads the stored rows; its caller cuts rows into `chunks`."""
+    return network.read_weights(rows, target_mask(rows, network.target), memory)

@@ -1,4 +1,4 @@
-"""What all estimators of the model package share: a table in, members trained in one stack, their mean out.
+"""Turn a table into a fitted model: members of a network, trained in one stack, whose mean is the prediction.
 
 A kind of network brings two things of its own: the network (`_build`) and how it takes a training step (`_step`).
 """
@@ -30,7 +30,7 @@ from hopular.model.parameters import check_parameters
 from hopular.model.prediction import gather, predict_target, store_rows
 from hopular.model.recipe import Recipe
 from hopular.model.storage import load_model, save_model
-from hopular.model.trainer import Hook, HopularStep, Part, Result, train
+from hopular.model.trainer import Hook, Part, Result, train
 from hopular.report.words import plural
 
 EvalSet = tuple[Any, Any]
@@ -63,7 +63,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """Fits members of a network to a table as people have it, and predicts by their mean."""
 
     _task: Literal["classification", "regression"]
-    _step: Any = HopularStep  # how the network learns, called as in `train`
+    _step: Any  # how the network learns, called as in `train`
     _own: tuple[str, ...] = ("random_state",)  # parameters in which estimators may differ that are fitted together
 
     n_members: int | None

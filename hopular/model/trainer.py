@@ -19,12 +19,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hopular.model.checkpoint import Checkpoint, digest
-from hopular.model.dropout import Dropouts
-from hopular.model.lamb import Lamb
-from hopular.model.masking import Masking
 from hopular.model.members import Linear, Network, generator_states, pick, restore_generators
-from hopular.model.network import Hopular
-from hopular.model.objective import cosine, objective
+from hopular.model.objective import cosine
 from hopular.model.prediction import gather, predict_target, store_rows
 from hopular.model.recipe import Recipe
 
@@ -39,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where the training of a bag stands; what every hook receives. Figures are means over its members' rows."""
+    """Tell hooks where the training of a bag stands. Figures are means over its members' rows."""
 
     epoch: int
     max_epochs: int
@@ -124,31 +120,6 @@ class Step(ABC):
         self.optimizer.load_state_dict({"state": {i: of(f"optimizer {i} ") for i in places}, "param_groups": groups})
         for i, one in enumerate(self.random):
             one.load_state_dict(of(f"random {i} "))
-
-
-class HopularStep(Step):
-    """Hopular's: masked rows read the stored ones, all but themselves, and LAMB descends (Sections 3 and A.3)."""
-
-    def __init__(
-        self, network: Hopular, recipe: Recipe, seeds: Sequence[int], rows: Tensor, parts: Sequence[Part]
-    ) -> None:
-        arch = network.arch
-        self.masking = Masking(arch.widths, arch.target, recipe.mask_probability, recipe.replace_probability, seeds)
-        self.dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, seeds, rows.device)
-        slow = copy.deepcopy(network).requires_grad_(False)
-        optimizer = Lamb(
-            network.parameters(), slow.parameters(), slow_rate=recipe.slow_rate, weight_decay=recipe.weight_decay
-        )
-        super().__init__(network, slow, optimizer, recipe, [self.masking, *self.dropouts.pools])
-
-    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
-        network: Any = self.network
-        for pool in self.dropouts.pools:
-            pool.renew()
-        rows = stored[..., :size]
-        seen, masked = self.masking(rows)
-        predictions = network(seen, masked, network.store(stored, None, self.dropouts), self.dropouts, True)
-        return objective(predictions, rows, network.summary.groups, network.target, cosine(self.recipe.gamma, done))
 
 
 # ---------------------------------------------------------------------------------------------------------- validation
@@ -317,21 +288,22 @@ def train(
     parts: Sequence[Part],
     recipe: Recipe,
     *,
+    step: Any,
     seeds: Sequence[int],
     bags: Sequence[int] | None = None,
     n_rows: int | None = None,
     max_seconds: float | None = None,
     hooks: Sequence[Sequence[Hook]] = (),
-    step: Any = HopularStep,
     bfloat16: bool = False,
     checkpoint: Checkpoint | None = None,
 ) -> list[Result | Exception]:
     """Train members on their parts of `rows` (n, d); return the slow weights of each bag, in the state that did best.
 
-    `bags` says for each member the bag that it belongs to, by default one bag for all; `hooks` are those of each bag. A
-    bag stops after `patience` validations without improvement, or with the error of a hook, which is then its result;
-    its members leave the stack. gamma and the learning rate follow a cosine over `max_epochs`, or over `max_seconds` if
-    these end first. An epoch takes `n_rows` of each member's rows, by default as many as all have.
+    `step` makes the network's `Step` from network, recipe, seeds, rows and parts. `bags` says for each member the bag
+    that it belongs to, by default one bag for all; `hooks` are those of each bag. A bag stops after `patience`
+    validations without improvement, or with the error of a hook, which is then its result; its members leave the stack.
+    gamma and the learning rate follow a cosine over `max_epochs`, or over `max_seconds` if these end first. An epoch
+    takes `n_rows` of each member's rows, by default as many as all have.
 
     Training goes on from its `checkpoint`, bit for bit, if there is one, and writes it once in a while. The file stays
     if hooks have ended all bags.

@@ -15,12 +15,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from hopular.model import trainer
+from hopular.model import hopular_training, trainer
 from hopular.model.architecture import Architecture
+from hopular.model.hopular_training import HopularStep
 from hopular.model.network import Hopular
 from hopular.model.prediction import predict_target
 from hopular.model.recipe import Recipe, make_recipe
-from hopular.model.trainer import Clock, HopularStep, Part, Progress, Result, Validation, train, validate
+from hopular.model.trainer import Clock, Part, Progress, Result, Validation, train, validate
 
 WIDTHS = (1, 1, 1, 2)  # three numbers and the class that the signs of the first two decide together
 
@@ -47,7 +48,7 @@ def train_one(network: Hopular, rows: Tensor, valid: Tensor | None, recipe: Reci
     """Train a single member as the paper does; raise what a hook of its has raised."""
     table = rows if valid is None else torch.cat([rows, valid])
     part = Part(places(0, len(rows)), places(len(rows), len(table)))
-    (result,) = train(network, table, [part], recipe, hooks=[hooks], **{"seeds": [0], **options})
+    (result,) = train(network, table, [part], recipe, hooks=[hooks], **{"seeds": [0], "step": HopularStep, **options})
     if isinstance(result, Exception):
         raise result
     return result
@@ -227,7 +228,9 @@ def train_members(
     parts = [FOLDS[k] for k in members]
     options = {"n_rows": N_ROWS, "bags": range(len(members)), **options}
     network = make(seeds, betas, values=values)
-    return train(network, toy(60, 0) if rows is None else rows, parts, recipe, seeds=seeds, **options)
+    return train(
+        network, toy(60, 0) if rows is None else rows, parts, recipe, seeds=seeds, **{"step": HopularStep, **options}
+    )
 
 
 @pytest.mark.parametrize("values", ["separate", "tied"])
@@ -246,7 +249,9 @@ def test_members_of_one_stack_are_not_alike() -> None:
     rows, recipe = toy(60, 0), short(N_ROWS, max_epochs=3)
     seeds, betas = [3, 3, 4, 3, 3], [1.0, 1.0, 1.0, 2.0, 1.0]
     parts = [FOLDS[0]] * 4 + [FOLDS[1]]
-    results = train(make(seeds, betas), rows, parts, recipe, seeds=seeds, bags=range(5), n_rows=N_ROWS)
+    results = train(
+        make(seeds, betas), rows, parts, recipe, step=HopularStep, seeds=seeds, bags=range(5), n_rows=N_ROWS
+    )
     weights = [result.network.blocks[0].samples.query.weight for result in results]
     assert torch.equal(weights[0], weights[1])
     assert not any(torch.equal(weights[0], other) for other in weights[2:])
@@ -375,7 +380,8 @@ def test_the_schedule_spans_the_limit_that_ends_first(limit: str, monkeypatch: p
         seen.append(progress)
         return start * (1 - progress)
 
-    monkeypatch.setattr(trainer, "cosine", cosine)
+    for module in (trainer, hopular_training):
+        monkeypatch.setattr(module, "cosine", cosine)
     max_epochs, max_seconds = (20, 1000.0) if limit == "epochs" else (1_000_000, 1.0)
     watch, start = Watch(), time.perf_counter()
     recipe = short(max_epochs=max_epochs, validate_every=max_epochs, batch_size=20)
@@ -432,7 +438,8 @@ def test_a_limit_that_is_no_matter_does_not_change_a_bit() -> None:
 
 def test_gamma_and_the_learning_rate_are_annealed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[float] = []
-    monkeypatch.setattr(trainer, "cosine", lambda start, progress: starts.append(start) or start * (1 - progress))
+    for module in (trainer, hopular_training):
+        monkeypatch.setattr(module, "cosine", lambda start, progress: starts.append(start) or start * (1 - progress))
     train_one(make(), toy(40, 0), None, short(learning_rate=0.03, gamma=0.7))
     assert sorted(starts) == [0.03] * 10 + [0.7] * 10
 
@@ -473,7 +480,7 @@ def test_batches_cover_the_rows_and_are_stored_first(
         mask_probability=0.0,
         replace_probability=0.0,
     )
-    train(network, rows, [Part(places(0, 25), places(0, 0))] * 2, recipe, seeds=[0, 1])
+    train(network, rows, [Part(places(0, 25), places(0, 0))] * 2, recipe, step=HopularStep, seeds=[0, 1])
     assert len(network.predicted) == 3 * n_batches
     orders = []
     for member in (0, 1):
@@ -497,7 +504,8 @@ def test_members_see_as_many_rows_a_step_as_any_other() -> None:
     rows[:, 0] = torch.arange(25)
     network = Recording(Architecture(WIDTHS, 3, n_blocks=1, n_networks=2, embedding_dim=8), [0, 1])
     recipe = short(25, max_epochs=20, mask_probability=0.0, replace_probability=0.0)
-    train(network, rows, [Part(places(0, 25), places(0, 0)), Part(places(0, 20), places(0, 0))], recipe, seeds=[0, 1])
+    parts = [Part(places(0, 25), places(0, 0)), Part(places(0, 20), places(0, 0))]
+    train(network, rows, parts, recipe, step=HopularStep, seeds=[0, 1])
     assert all([len(of_member) for of_member in batch] == [20, 20] for batch in network.predicted)
     assert {row for batch in network.predicted for row in batch[0]} == set(range(25))
     assert {row for batch in network.predicted for row in batch[1]} == set(range(20))
