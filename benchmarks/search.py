@@ -29,9 +29,9 @@ def overhead(url: str, trials: int, filled: int = 0) -> float:
     """Median seconds a trial beside fit and prediction, after `filled` trials that are there already."""
     from hopular.data import load
     from hopular.data.splits import make_splits
-    from hopular.search.budget import Budget
-    from hopular.search.engine import _Search, iterate
-    from hopular.search.problem import make_problem
+    from hopular.trials.budget import Budget
+    from hopular.trials.engine import _Search, iterate
+    from hopular.trials.problem import make_problem
 
     dataset = load("breast-cancer-wisconsin")
     problem, budget = make_problem(dataset, make_splits(dataset)[0]), Budget(trials=filled + trials)
@@ -50,7 +50,7 @@ def fill(search: object, trials: int) -> None:
     import optuna
     from optuna.samplers import RandomSampler
 
-    from hopular.search.record import Record
+    from hopular.trials.record import Record
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=RandomSampler(seed=0))
@@ -67,10 +67,10 @@ def seconds_of(url: str, jobs: int, trials: int) -> float:
     """A search of `trials` XGBoost trials by so many jobs."""
     from hopular.data import load
     from hopular.data.splits import make_splits
-    from hopular.search import space
-    from hopular.search.budget import Budget
-    from hopular.search.engine import search
-    from hopular.search.problem import make_problem
+    from hopular.trials import space
+    from hopular.trials.budget import Budget
+    from hopular.trials.engine import search
+    from hopular.trials.problem import make_problem
 
     dataset = load("breast-cancer-wisconsin")
     problem = make_problem(dataset, make_splits(dataset)[0])
@@ -120,10 +120,10 @@ def sharing(name: str, max_epochs: int | None = None) -> tuple[float, float]:
     from hopular.data import load
     from hopular.data.splits import make_splits
     from hopular.methods import Run, get_method
-    from hopular.search.budget import Budget
-    from hopular.search.fit import fit_jobs
-    from hopular.search.job import Job
-    from hopular.search.problem import make_problem
+    from hopular.trials.budget import Budget
+    from hopular.trials.fit import fit_jobs
+    from hopular.trials.job import Job
+    from hopular.trials.problem import make_problem
     from search_spaces.hopular import grid
 
     dataset, budget, method = load(name), Budget(max_epochs=max_epochs), get_method("hopular")

@@ -25,7 +25,7 @@ def log_trials(place: int, trials: int) -> list[float]:
     from flows.tracking.store import open_store
     from flows.tracking.trials import TrialLog
     from flows.tracking.units import start_unit
-    from hopular.search.record import Record
+    from hopular.trials.record import Record
 
     client = open_store()
     lineage = Lineage("bench", dataset="example", dataset_fingerprint="0" * 64, method=f"method{place}", split="fold-0")

@@ -9,8 +9,8 @@ from functools import lru_cache
 from hopular.data import Dataset, Split, load, make_splits
 from hopular.data.errors import DataError
 from hopular.methods import get_method
-from hopular.search.budget import Budget
-from hopular.search.problem import Problem, make_problem
+from hopular.trials.budget import Budget
+from hopular.trials.problem import Problem, make_problem
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from flows.assignment import Assignment, content_key, problem_of
 from flows.collect import candidates, collect, dataset_facts
 from flows.gpu import make_limit
 from flows.plan import Plan
-from flows.progress import Event, tell
+from flows.progress import tell
 from flows.publish import closing_words, rank, report
 from flows.runners import device_of, make_runner, threads_of, width_of
 from flows.schedule import Course, follow, reason_of
@@ -30,8 +30,9 @@ from flows.tracking.units import end_running, finish_unit, is_there, reasons
 from hopular.methods import get_method
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.redaction import without_secrets
-from hopular.search.engine import study_name
-from hopular.search.warm import keep_warm
+from hopular.trials.engine import study_name
+from hopular.trials.events import Event
+from hopular.trials.warm import keep_warm
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

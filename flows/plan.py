@@ -16,7 +16,7 @@ from hopular.data.errors import nearest
 from hopular.methods import get_method, methods
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.methods.method import Group
-from hopular.search.budget import Budget, preset
+from hopular.trials.budget import Budget, preset
 
 DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "glm", "majority", "mean")
 Count = Annotated[int, Field(ge=1)]

@@ -10,7 +10,7 @@ from prefect.task_engine import TaskRunTimeoutError
 from flows import stopping
 from flows.tracking.store import is_away
 from hopular.data.download import UnreachableError
-from hopular.search.worker import InfrastructureError
+from hopular.trials.worker import InfrastructureError
 
 
 def is_infrastructure(_task: Any, _run: Any, state: Any) -> bool:

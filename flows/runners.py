@@ -10,7 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.local import OWNER
 from flows.plan import Plan
-from hopular.search.engine import cores
+from hopular.trials.engine import cores
 
 MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
 SERVERLESS = (
@@ -32,7 +32,7 @@ def threads_of(plan: Plan) -> int:
 def make_runner(plan: Plan) -> Any:
     """A task runner.
 
-    `local` gives each task a thread of this process; every fit is in a process of its own (hopular.search.worker), so
+    `local` gives each task a thread of this process; every fit is in a process of its own (hopular.trials.worker), so
     that cores are used once and a crash of a native library costs a trial, not the run. `dask` and `ray` move the
     tasks to a cluster, one made for the occasion or the one at `address`.
     """

@@ -26,7 +26,7 @@ from prefect.runtime import task_run
 
 from flows.assignment import Assignment, content_key, problem_of, rows_of
 from flows.gpu import slot
-from flows.progress import Event, tell
+from flows.progress import tell
 from flows.retries import FETCH_RETRY, RETRY
 from flows.stopping import should_stop
 from flows.tracking.champion import ROWS, TRAINED_ON, Decision, log_validation, promote
@@ -50,15 +50,16 @@ from hopular.methods.fingerprint import take_fingerprint
 from hopular.methods.saved import load_model
 from hopular.redaction import without_secrets
 from hopular.report import words
-from hopular.search.criterion import metric_of
-from hopular.search.engine import SearchResult, read_result
-from hopular.search.engine import search as run_search
-from hopular.search.job import Outcome
-from hopular.search.record import Record
-from hopular.search.refit import choose_members, replicate_seeds
-from hopular.search.train import PATIENCE, StoppedError
-from hopular.search.train import refit as refit_record
-from hopular.search.train import train as train_record
+from hopular.trials.criterion import metric_of
+from hopular.trials.engine import SearchResult, read_result
+from hopular.trials.engine import search as run_search
+from hopular.trials.events import Event
+from hopular.trials.job import Outcome
+from hopular.trials.record import Record
+from hopular.trials.refit import choose_members, replicate_seeds
+from hopular.trials.train import PATIENCE, StoppedError
+from hopular.trials.train import refit as refit_record
+from hopular.trials.train import train as train_record
 
 # Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
 getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))

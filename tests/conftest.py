@@ -77,7 +77,7 @@ def warm() -> Iterator[None]:
 
     Not for tests that set variables which a method reads.
     """
-    from hopular.search.warm import keep_warm
+    from hopular.trials.warm import keep_warm
 
     with keep_warm(2):
         yield

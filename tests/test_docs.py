@@ -92,9 +92,9 @@ from pathlib import Path
 from hopular.data import load, make_splits
 from hopular.methods import Run, get_method
 from hopular.methods.saved import load_model, save_model
-from hopular.search.budget import preset
-from hopular.search.engine import search
-from hopular.search.problem import make_problem
+from hopular.trials.budget import preset
+from hopular.trials.engine import search
+from hopular.trials.problem import make_problem
 
 data = load("wine")
 problem = make_problem(data, make_splits(data)[0])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopular.search.record import Record, best_of
+from hopular.trials.record import Record, best_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

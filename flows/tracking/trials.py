@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, Run
 
-    from hopular.search.record import Record
+    from hopular.trials.record import Record
 
 PARENT, SLOT = "mlflow.parentRunId", "hopular.slot"
 STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}

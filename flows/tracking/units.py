@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Run
 
     from hopular.data.dataset import Dataset
-    from hopular.search.record import Record
+    from hopular.trials.record import Record
 
 State = Literal["FINISHED", "FAILED", "KILLED"]
 UNIT, REASON, BEST = "hopular.unit", "hopular.reason", "best."

@@ -18,12 +18,12 @@ import numpy as np
 from hopular.automl.portfolio import cost_of
 from hopular.methods import get_method
 from hopular.methods.saved import CLASS_FILE
-from hopular.search.budget import Budget
-from hopular.search.job import Outcome
-from hopular.search.problem import Problem
-from hopular.search.record import Record, best_of, ranked, trial_seed
-from hopular.search.space import Proposal, Proposer
-from hopular.search.storage import as_trial
+from hopular.trials.budget import Budget
+from hopular.trials.job import Outcome
+from hopular.trials.problem import Problem
+from hopular.trials.record import Record, best_of, ranked, trial_seed
+from hopular.trials.space import Proposal, Proposer
+from hopular.trials.storage import as_trial
 
 KEPT = 3  # models of each method that are kept for the ensemble
 HOPELESS = 2  # failures without a success before a method is given up

@@ -13,10 +13,10 @@ import numpy as np
 from hopular.automl.candidate import Array, Candidate
 from hopular.evaluation.metrics import evaluate
 from hopular.methods.ensemble import greedy_weights, log_loss_of, squared_error_of, write_ensemble
-from hopular.search.criterion import DEFAULT, score_of
-from hopular.search.problem import Problem
-from hopular.search.record import Record
-from hopular.search.refit import MAX_MEMBERS
+from hopular.trials.criterion import DEFAULT, score_of
+from hopular.trials.problem import Problem
+from hopular.trials.record import Record
+from hopular.trials.refit import MAX_MEMBERS
 
 MAX_ROWS = 20_000  # of validation that decide on weights; of more, every second, third, ... row
 METRICS = {"classification": ("accuracy", "log_loss"), "regression": ("mse", "mae")}

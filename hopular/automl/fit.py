@@ -27,9 +27,9 @@ from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
 from hopular.report.words import plural
-from hopular.search.problem import Problem, make_problem
-from hopular.search.refit import refit_rows
-from hopular.search.warm import keep_warm
+from hopular.trials.problem import Problem, make_problem
+from hopular.trials.refit import refit_rows
+from hopular.trials.warm import keep_warm
 
 FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after the race, at most this share of all
 REFIT_SHARE = 0.2  # of the time: a refit that needs more is not begun

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hopular.data.audit import Finding
-from hopular.search.record import Record
+from hopular.trials.record import Record
 
 Stage = Literal["plan", "audit", "start", "done", "refit", "write"]
 

@@ -21,8 +21,8 @@ from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, Unit
 from hopular.redaction import without_secrets
 from hopular.report.words import plural
-from hopular.search.criterion import DEFAULT, metric_of
-from hopular.search.record import Record
+from hopular.trials.criterion import DEFAULT, metric_of
+from hopular.trials.record import Record
 
 DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
 

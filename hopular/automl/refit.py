@@ -18,12 +18,12 @@ from hopular.automl.race import POOL, Stopped
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.methods import Run
-from hopular.search.job import Job
-from hopular.search.problem import Problem
-from hopular.search.record import rank_of
-from hopular.search.refit import refit_problem, refit_record
-from hopular.search.warm import worker_for
-from hopular.search.worker import InfrastructureError, Worker
+from hopular.trials.job import Job
+from hopular.trials.problem import Problem
+from hopular.trials.record import rank_of
+from hopular.trials.refit import refit_problem, refit_record
+from hopular.trials.warm import worker_for
+from hopular.trials.worker import InfrastructureError, Worker
 
 SAFETY = 1.2  # times the expected seconds: the machine may be busier now
 BESIDE = 0.25  # seconds for each fit in a process that is ready, beside the fit itself

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from hopular import __version__, settings
-from hopular.search.problem import Problem
+from hopular.trials.problem import Problem
 
 VERSION = 2  # of the race; another one does not go on with earlier trials
 

@@ -14,7 +14,7 @@ from hopular.report.words import plural
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from flows.progress import Event
+    from hopular.trials.events import Event
 
 OVER = ("done", "reused", "failed")
 

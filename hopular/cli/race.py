@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from hopular.automl.news import News
-    from hopular.search.record import Record
+    from hopular.trials.record import Record
 
 SHOWN = 8  # methods in the table
 STAGES = {

@@ -22,10 +22,10 @@ from hopular import methods
 from hopular.settings import plugin_folders
 
 LIBRARIES = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")  # that every search and every method computes with
-SEARCH = ("hopular.search.engine", "hopular.search.train", "hopular.search.refit")
+SEARCH = ("hopular.trials.engine", "hopular.trials.train", "hopular.trials.refit")
 SCORING = ("hopular.evaluation.metrics",)
 # The search imports all models, to know their names. It is followed only within these.
-OF_THE_SEARCH = ("hopular.search", "hopular.evaluation")
+OF_THE_SEARCH = ("hopular.trials", "hopular.evaluation")
 NOT_COMPUTING = (
     *("hopular", "hopular.methods", "search_spaces"),  # lists of what there is: the packages, not what is in them
     "hopular.methods.method",  # the contract: what a method declares is in its own file
@@ -33,7 +33,7 @@ NOT_COMPUTING = (
     # The rows are known by a fingerprint of their own, however they were read.
     *("hopular.data", "hopular.data.dataset", "hopular.data.errors", "hopular.data.protocol"),
     # These carry jobs, records and models, and decide nothing.
-    *("hopular.search.storage", "hopular.search.warm", "hopular.search.worker"),
+    *("hopular.trials.storage", "hopular.trials.warm", "hopular.trials.worker"),
     "hopular.methods.saved",
 )
 Import = tuple[str, str]  # a module, and the name taken from it or ""

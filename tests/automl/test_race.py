@@ -14,15 +14,15 @@ from hopular.automl.outcome import _unit
 from hopular.automl.race import Race
 from hopular.evaluation.results import title
 from hopular.methods import Run
-from hopular.search import warm
-from hopular.search.budget import PRESETS
-from hopular.search.engine import search
-from hopular.search.fit import fit_jobs
-from hopular.search.job import Job, Outcome
-from hopular.search.problem import Problem, make_problem
+from hopular.trials import warm
+from hopular.trials.budget import PRESETS
+from hopular.trials.engine import search
+from hopular.trials.fit import fit_jobs
+from hopular.trials.job import Job, Outcome
+from hopular.trials.problem import Problem, make_problem
 from tests.automl.conftest import flowers
-from tests.search.conftest import InlineWorker
 from tests.toys import toy_methods
+from tests.trials.conftest import InlineWorker
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from flows.progress import Event
 from hopular.automl.news import News
 from hopular.cli import display, race
-from hopular.search.record import Record
+from hopular.trials.events import Event
+from hopular.trials.record import Record
 
 UNIT = ("iris", "s0", "glm")
 EVENTS = (
@@ -113,7 +113,7 @@ def test_the_picture_of_a_fit() -> None:
 def test_on_a_terminal_noise_goes_to_the_log(runs: Path) -> None:
     code = """
 import sys
-from flows.progress import Event
+from hopular.trials.events import Event
 from hopular.cli.benchmark import errors_to_log
 from hopular.cli.display import show_progress
 from hopular.cli.race import show_race

@@ -167,7 +167,7 @@ def workers(project):
     found = []
     for process in psutil.process_iter(["cmdline"]):
         try:
-            if "hopular.search.worker" in (process.info["cmdline"] or []):
+            if "hopular.trials.worker" in (process.info["cmdline"] or []):
                 found += [process] * (process.environ().get("HOPULAR_RUNS") == str(project.runs))
         except psutil.Error:
             continue

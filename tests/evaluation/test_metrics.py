@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 
 from hopular.evaluation.metrics import METRICS, PRIMARY, bootstrap, evaluate, get_metric
-from hopular.search.fit import score_rows
+from hopular.trials.fit import score_rows
 
 CLASSES = np.array(["a", "b", "c"])
 

@@ -18,7 +18,7 @@ import psutil
 HOPULAR = Path(sys.executable).with_name("hopular")
 REPOSITORY = Path(__file__).parents[2]
 Victim = Literal["parent", "server", "worker"]
-SIGNS = {"server": "flows.local", "worker": "hopular.search.worker"}  # in their command lines
+SIGNS = {"server": "flows.local", "worker": "hopular.trials.worker"}  # in their command lines
 
 
 class Command:

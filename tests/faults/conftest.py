@@ -30,7 +30,8 @@ def benchmark(prefect_server: str, runs: Path) -> Callable[..., SimpleNamespace]
     def run(**values: Any) -> SimpleNamespace:
         from flows.benchmark import hopular_benchmark
         from flows.plan import Plan
-        from flows.progress import Event, watch
+        from flows.progress import watch
+        from hopular.trials.events import Event
 
         events: list[Event] = []
         with watch(events.append):

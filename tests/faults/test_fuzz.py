@@ -24,9 +24,9 @@ from hopular.evaluation.results import SCORE_COLUMNS, Results, Unit
 from hopular.methods import Run, get_method, methods
 from hopular.methods.saved import load_model
 from hopular.report.page import render
-from hopular.search.fit import fit_jobs
-from hopular.search.job import Job
-from hopular.search.problem import make_problem
+from hopular.trials.fit import fit_jobs
+from hopular.trials.job import Job
+from hopular.trials.problem import make_problem
 from tests.report.synthetic import make_results
 
 pytestmark = pytest.mark.slow

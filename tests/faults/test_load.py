@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.command import HOPULAR
-from tests.search.conftest import postgres  # noqa: F401 - a fixture
+from tests.trials.conftest import postgres  # noqa: F401 - a fixture
 
 pytestmark = pytest.mark.slow
 WRITER = """
@@ -20,8 +20,8 @@ import sys
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
 from flows.tracking.trials import log_trial
-from hopular.search.record import Record
-from hopular.search.storage import Study, open_storage
+from hopular.trials.record import Record
+from hopular.trials.storage import Study, open_storage
 
 parent, slots = sys.argv[1], int(sys.argv[2])
 client, study = open_store(), Study(open_storage(), "load")
@@ -39,7 +39,7 @@ def write(writers, trials):
     from flows.tracking.store import open_store
     from flows.tracking.trials import children
     from flows.tracking.units import start_unit
-    from hopular.search.storage import Study, open_storage
+    from hopular.trials.storage import Study, open_storage
 
     client, slots = open_store(), writers * trials
     study = Study(open_storage(), "load")

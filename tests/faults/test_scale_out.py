@@ -27,7 +27,7 @@ from tests.faults.servers import (
     processes_on,
 )
 from tests.faults.whole import all_runs, check_store, check_whole, score_table, store_of
-from tests.search.conftest import leases, raw_trials
+from tests.trials.conftest import leases, raw_trials
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 DATASETS, METHODS = ["iris", "diabetes"], ["glm", "decision_tree", "majority", "mean"]
@@ -185,7 +185,7 @@ def test_a_dask_cluster_of_two(is_killed, tmp_path, calm, prefect_address, said)
 
 def fits_on(home):
     """The processes that fit on a machine."""
-    return [process for process in processes_on(home) if "hopular.search.worker" in " ".join(words_of(process))]
+    return [process for process in processes_on(home) if "hopular.trials.worker" in " ".join(words_of(process))]
 
 
 @pytest.mark.parametrize("seconds", [1, 60])

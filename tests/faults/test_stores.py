@@ -16,15 +16,15 @@ import pytest
 from hopular.automl import fit_table, load_fitted
 from hopular.methods import Run, get_method
 from hopular.methods.saved import load_model, save_model
-from hopular.search import warm
-from hopular.search.budget import Budget
-from hopular.search.engine import search
-from hopular.search.problem import make_problem
-from hopular.search.storage import StorageError, Study, open_storage
+from hopular.trials import warm
+from hopular.trials.budget import Budget
+from hopular.trials.engine import search
+from hopular.trials.problem import make_problem
+from hopular.trials.storage import StorageError, Study, open_storage
 from tests.automl.conftest import flowers
 from tests.faults.whole import all_runs, check_store, score_table, store_of
-from tests.search.conftest import InlineWorker, make_dataset, make_split
 from tests.toys import toy_methods
+from tests.trials.conftest import InlineWorker, make_dataset, make_split
 
 pytestmark = pytest.mark.slow
 SMALL = {"datasets": ["iris", "diabetes"], "methods": ["glm", "majority", "mean"]}

@@ -15,7 +15,7 @@ import pytest
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
 from hopular.data.dataset import Dataset
-from hopular.search.record import Record
+from hopular.trials.record import Record
 
 
 @pytest.fixture(scope="session")

@@ -14,11 +14,12 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
 from flows.benchmark import hopular_benchmark
 from flows.plan import Plan
-from flows.progress import Event, watch
+from flows.progress import watch
 from flows.tracking import champion as champions
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
 from hopular.data import load, make_splits
+from hopular.trials.events import Event
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +92,7 @@ def test_it_is_trained_on_all_rows_and_replaced_beyond_noise_only(monkeypatch: p
 
 
 def _fails(*_: Any, **__: Any) -> Any:
-    from hopular.search.train import RefitError
+    from hopular.trials.train import RefitError
 
     raise RefitError("no luck")
 

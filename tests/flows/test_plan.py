@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from flows.plan import DEFAULT_METHODS, Plan, absolute, select_methods
 from hopular.methods import methods
-from hopular.search.budget import preset
+from hopular.trials.budget import preset
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hopular.data import download
 from hopular.data.download import UnreachableError
 from hopular.data.errors import DataError
 from hopular.data.sources import openml
-from hopular.search.worker import InfrastructureError
+from hopular.trials.worker import InfrastructureError
 from tests.data.loopback import Reply, serve
 
 

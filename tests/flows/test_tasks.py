@@ -16,9 +16,9 @@ from prefect.utilities.timeout import timeout
 from flows import tasks
 from flows.assignment import Assignment
 from flows.tasks import LONGEST, SPARE, seconds_for
-from hopular.search import engine
-from hopular.search.budget import Budget, preset
-from hopular.search.job import Outcome
+from hopular.trials import engine
+from hopular.trials.budget import Budget, preset
+from hopular.trials.job import Outcome
 
 
 @pytest.fixture

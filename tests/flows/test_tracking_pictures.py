@@ -17,7 +17,7 @@ from flows.tracking.pictures import draw_slices, log_pictures, parameter_importa
 from flows.tracking.units import start_unit
 from hopular import HopularClassifier
 from hopular.data.dataset import Dataset
-from hopular.search.record import Record
+from hopular.trials.record import Record
 
 MakeRecord = Callable[..., Record]
 

@@ -31,7 +31,7 @@ from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS, Results
 from hopular.methods import Run, get_method
 from hopular.methods.saved import save_model
-from hopular.search.record import Record
+from hopular.trials.record import Record
 
 pytestmark = pytest.mark.slow
 STARTING = 120  # seconds

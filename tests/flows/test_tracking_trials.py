@@ -17,10 +17,10 @@ from flows.tracking.trials import TrialLog, children, log_trial, reconcile
 from flows.tracking.units import start_unit
 from hopular.data.dataset import Dataset
 from hopular.data.splits import make_splits
-from hopular.search.budget import Budget
-from hopular.search.engine import search
-from hopular.search.problem import make_problem
-from hopular.search.record import Record
+from hopular.trials.budget import Budget
+from hopular.trials.engine import search
+from hopular.trials.problem import make_problem
+from hopular.trials.record import Record
 
 MakeRecord = Callable[..., Record]
 

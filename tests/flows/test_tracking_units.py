@@ -30,7 +30,7 @@ from flows.tracking.units import (
 )
 from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS
-from hopular.search.record import Record
+from hopular.trials.record import Record
 
 
 def test_a_unit_has_lineage_parameters_and_its_dataset(

@@ -180,14 +180,14 @@ def test_a_method_has_nothing_of_another() -> None:
     assert modules_of("knn") == {
         *("hopular.methods.knn", "hopular.methods.prepared", "hopular.methods.preparation", "search_spaces.knn")
     }
-    assert not any(name.startswith("hopular.model") for name in sources(SEARCH, ("hopular.search",)))
+    assert not any(name.startswith("hopular.model") for name in sources(SEARCH, ("hopular.trials",)))
 
 
 def test_the_search_counts_for_all_and_its_machinery_for_none() -> None:
     shared = set(sources(SEARCH, fingerprint.OF_THE_SEARCH))
     wanted = {"engine", "space", "fit", "train", "refit", "record", "problem", "budget"}
-    assert {f"hopular.search.{name}" for name in wanted} <= shared
-    assert not shared & {f"hopular.search.{name}" for name in ("storage", "tables", "warm", "worker")}
+    assert {f"hopular.trials.{name}" for name in wanted} <= shared
+    assert not shared & {f"hopular.trials.{name}" for name in ("storage", "tables", "warm", "worker")}
 
 
 def test_what_scores_is_known_apart() -> None:

@@ -55,7 +55,7 @@ from hopular.model.perceptrons import (
 from hopular.model.recipe import Recipe
 from hopular.model.table import TableEstimator, fit_together
 from hopular.model.trainer import Part, train
-from hopular.search.space import load_space
+from hopular.trials.space import load_space
 
 SMALL = {"n_layers": 2, "width": 16, "max_epochs": 8, "random_state": 0, "device": "cpu"}
 LEARNS = {**SMALL, "width": 32, "max_epochs": 30, "learning_rate": 3e-3}

@@ -9,8 +9,8 @@ import pytest
 from hopular.methods.hopular import METHOD
 from hopular.methods.method import Run
 from hopular.model.architecture import ARCHITECTURES, choose_sizes
-from hopular.search.budget import Budget, preset
-from hopular.search.space import Proposer
+from hopular.trials.budget import Budget, preset
+from hopular.trials.space import Proposer
 from search_spaces.hopular import grid
 
 NAMES = (

@@ -16,8 +16,8 @@ import numpy as np
 from hopular.data.dataset import Dataset
 from hopular.methods import Method
 from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
-from hopular.search.problem import Problem
-from hopular.search.record import Record
+from hopular.trials.problem import Problem
+from hopular.trials.record import Record
 
 if TYPE_CHECKING:
     from hopular.data.splits import Split

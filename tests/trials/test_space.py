@@ -10,7 +10,7 @@ from optuna.trial import TrialState, create_trial
 
 import search_spaces
 from hopular.methods import MethodError
-from hopular.search.space import PRUNE_AFTER, PRUNE_TRIALS, STARTUP, Proposer, load_space
+from hopular.trials.space import PRUNE_AFTER, PRUNE_TRIALS, STARTUP, Proposer, load_space
 
 
 @pytest.fixture

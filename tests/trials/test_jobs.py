@@ -10,11 +10,11 @@ import time
 import psutil
 import pytest
 
-from hopular.search import engine, warm
-from hopular.search import worker as worker_module
-from hopular.search.budget import Budget
-from hopular.search.engine import iterate, search
-from tests.search.conftest import (
+from hopular.trials import engine, warm
+from hopular.trials import worker as worker_module
+from hopular.trials.budget import Budget
+from hopular.trials.engine import iterate, search
+from tests.trials.conftest import (
     FORK,
     InlineWorker,
     leases,

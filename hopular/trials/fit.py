@@ -16,10 +16,10 @@ import numpy as np
 
 from hopular.methods import get_method
 from hopular.methods.method import InvalidParametersError
-from hopular.search.criterion import Criterion, score_of
-from hopular.search.job import Job, Outcome
-from hopular.search.problem import Problem
-from hopular.search.record import Kind, rank_of
+from hopular.trials.criterion import Criterion, score_of
+from hopular.trials.job import Job, Outcome
+from hopular.trials.problem import Problem
+from hopular.trials.record import Kind, rank_of
 
 SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
 SHORTEST = 0.1  # seconds for a fit whose imports have taken all the time there was

@@ -13,14 +13,14 @@ import pandas as pd
 from hopular.data.dataset import Dataset
 from hopular.methods import Run, get_method
 from hopular.methods.ensemble import write_ensemble
-from hopular.search.budget import Budget
-from hopular.search.fit import SOFT
-from hopular.search.job import Job, Outcome
-from hopular.search.problem import Problem
-from hopular.search.record import Record
-from hopular.search.refit import refit_problem, refit_record
-from hopular.search.warm import worker_for
-from hopular.search.worker import LostError
+from hopular.trials.budget import Budget
+from hopular.trials.fit import SOFT
+from hopular.trials.job import Job, Outcome
+from hopular.trials.problem import Problem
+from hopular.trials.record import Record
+from hopular.trials.refit import refit_problem, refit_record
+from hopular.trials.warm import worker_for
+from hopular.trials.worker import LostError
 
 if TYPE_CHECKING:
     from hopular.data.splits import Split

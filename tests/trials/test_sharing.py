@@ -10,16 +10,16 @@ import pytest
 
 import search_spaces.hopular
 from hopular.methods import Run
-from hopular.search import engine, fit, warm
-from hopular.search.budget import Budget
-from hopular.search.engine import search, study_name
-from hopular.search.fit import SOFT, fit_jobs
-from hopular.search.job import Job
-from hopular.search.record import Record
-from hopular.search.space import PRUNE_AFTER, PRUNE_TRIALS, Proposer
-from hopular.search.storage import Study, open_storage
-from hopular.search.train import train
-from tests.search.conftest import InlineWorker, leases, raw_trials, states, wait_for
+from hopular.trials import engine, fit, warm
+from hopular.trials.budget import Budget
+from hopular.trials.engine import search, study_name
+from hopular.trials.fit import SOFT, fit_jobs
+from hopular.trials.job import Job
+from hopular.trials.record import Record
+from hopular.trials.space import PRUNE_AFTER, PRUNE_TRIALS, Proposer
+from hopular.trials.storage import Study, open_storage
+from hopular.trials.train import train
+from tests.trials.conftest import InlineWorker, leases, raw_trials, states, wait_for
 
 BUDGET = Budget(grid_trials=3, max_epochs=12)  # the three betas of the smallest network
 CLOSE = {"rel": 1e-4, "abs": 1e-5}  # a stack of another size rounds otherwise

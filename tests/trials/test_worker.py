@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from hopular.methods import Run
-from hopular.search import worker as module
-from hopular.search.job import Job
-from hopular.search.worker import InfrastructureError, LostError, Worker
-from tests.search.conftest import wait_for
+from hopular.trials import worker as module
+from hopular.trials.job import Job
+from hopular.trials.worker import InfrastructureError, LostError, Worker
+from tests.trials.conftest import wait_for
 
 MB = 2**20
 

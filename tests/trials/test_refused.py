@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from hopular.methods import Run
-from hopular.search.fit import fit_jobs
-from hopular.search.job import Job
-from hopular.search.problem import Problem
+from hopular.trials.fit import fit_jobs
+from hopular.trials.job import Job
+from hopular.trials.problem import Problem
 
 REFUSED = [
     ("hopular", {"n_blocks": 0}),

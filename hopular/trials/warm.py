@@ -9,8 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hopular.search.problem import Problem
-from hopular.search.worker import Worker
+from hopular.trials.problem import Problem
+from hopular.trials.worker import Worker
 
 Key = tuple[str, int]  # method and threads: a process has one method's libraries, so that memory is comparable
 

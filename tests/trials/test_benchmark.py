@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.search import overhead, sharing
-from tests.search.conftest import raw_trials
+from tests.trials.conftest import raw_trials
 
 
 def test_overhead_is_that_of_the_trials_after_those_filled_in(sqlite):

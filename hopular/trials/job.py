@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from hopular.methods import Run
-from hopular.search.criterion import DEFAULT, Criterion
-from hopular.search.record import Kind, Record, State
+from hopular.trials.criterion import DEFAULT, Criterion
+from hopular.trials.record import Kind, Record, State
 
 
 @dataclass(frozen=True)

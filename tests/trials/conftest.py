@@ -22,9 +22,9 @@ import sqlalchemy as sa
 
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.search import warm
-from hopular.search.fit import fit_jobs
-from hopular.search.problem import make_problem
+from hopular.trials import warm
+from hopular.trials.fit import fit_jobs
+from hopular.trials.problem import make_problem
 from tests.toys import toy_methods
 
 FORK = multiprocessing.get_context("fork")  # a new process without the seconds of its imports

@@ -20,18 +20,18 @@ from hopular.data import load
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError, Run, get_method
-from hopular.search import engine, fit, warm
-from hopular.search.budget import Budget, preset
-from hopular.search.engine import iterate, read_result, search, study_name
-from hopular.search.fit import score_rows
-from hopular.search.job import Outcome
-from hopular.search.problem import make_problem
-from hopular.search.record import Record, best_of
-from hopular.search.space import STARTUP, Proposer
-from hopular.search.storage import LEASES, Study, open_storage
-from hopular.search.train import train
-from hopular.search.worker import InfrastructureError, LostError
-from tests.search.conftest import (
+from hopular.trials import engine, fit, warm
+from hopular.trials.budget import Budget, preset
+from hopular.trials.engine import iterate, read_result, search, study_name
+from hopular.trials.fit import score_rows
+from hopular.trials.job import Outcome
+from hopular.trials.problem import make_problem
+from hopular.trials.record import Record, best_of
+from hopular.trials.space import STARTUP, Proposer
+from hopular.trials.storage import LEASES, Study, open_storage
+from hopular.trials.train import train
+from hopular.trials.worker import InfrastructureError, LostError
+from tests.trials.conftest import (
     InlineWorker,
     leases,
     make_dataset,

@@ -10,7 +10,7 @@ from hopular.data.errors import nearest
 from hopular.methods import Method
 from hopular.model.architecture import ARCHITECTURES, choose_architecture
 from hopular.model.recipe import RECIPES
-from hopular.search.criterion import CRITERIA, DEFAULT, Criterion
+from hopular.trials.criterion import CRITERIA, DEFAULT, Criterion
 
 
 @dataclass(frozen=True)

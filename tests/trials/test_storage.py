@@ -15,10 +15,10 @@ import pytest
 import sqlalchemy as sa
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from hopular.search import storage as module
-from hopular.search.record import Record
-from hopular.search.storage import LEASES, StorageError, Study, open_storage
-from tests.search.conftest import FORK, wait_for
+from hopular.trials import storage as module
+from hopular.trials.record import Record
+from hopular.trials.storage import LEASES, StorageError, Study, open_storage
+from tests.trials.conftest import FORK, wait_for
 
 SPACE = {"a": FloatDistribution(0, 1)}
 

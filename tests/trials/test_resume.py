@@ -12,11 +12,11 @@ import psutil
 import pytest
 from optuna.storages import RDBStorage
 
-from hopular.search import engine, warm
-from hopular.search.budget import Budget
-from hopular.search.engine import iterate, search, study_name
-from hopular.search.storage import Study, open_storage
-from tests.search.conftest import FORK, InlineWorker, essence, leases, raw_trials, states, wait_for
+from hopular.trials import engine, warm
+from hopular.trials.budget import Budget
+from hopular.trials.engine import iterate, search, study_name
+from hopular.trials.storage import Study, open_storage
+from tests.trials.conftest import FORK, InlineWorker, essence, leases, raw_trials, states, wait_for
 
 BUDGET = Budget(trials=14)  # of which TPE, after its random start, has a say in four
 
@@ -157,7 +157,7 @@ def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, s
     killed = 0
     for record in iterate(problem, "constant", BUDGET, storage=sqlite):
         if record.slot in (1, 6):
-            (worker,) = [p for p in psutil.Process().children() if "hopular.search.worker" in p.cmdline()]
+            (worker,) = [p for p in psutil.Process().children() if "hopular.trials.worker" in p.cmdline()]
             time.sleep(random.uniform(0, 0.1))
             worker.kill()
             killed += 1

@@ -9,11 +9,11 @@ import pytest
 from hopular.data import load, make_splits
 from hopular.methods import get_method
 from hopular.methods.method import Run
-from hopular.search.budget import Budget
-from hopular.search.engine import SearchResult, search
-from hopular.search.fit import score_rows
-from hopular.search.problem import Problem, make_problem
-from hopular.search.refit import choose_members, replicate_seeds
+from hopular.trials.budget import Budget
+from hopular.trials.engine import SearchResult, search
+from hopular.trials.fit import score_rows
+from hopular.trials.problem import Problem, make_problem
+from hopular.trials.refit import choose_members, replicate_seeds
 
 BUDGET = Budget(trials=4, grid_trials=4, max_epochs=5)
 

@@ -21,16 +21,16 @@ import numpy as np
 
 from hopular.methods import MethodError, Run, get_method
 from hopular.methods.fingerprint import take_fingerprint
-from hopular.search.budget import Budget
-from hopular.search.criterion import metric_of
-from hopular.search.fit import SOFT
-from hopular.search.job import Job, Outcome
-from hopular.search.problem import Problem
-from hopular.search.record import Record, best_of, trial_seed
-from hopular.search.space import Proposal, Proposer
-from hopular.search.storage import Study, open_storage
-from hopular.search.warm import worker_for
-from hopular.search.worker import InfrastructureError, LostError, Worker
+from hopular.trials.budget import Budget
+from hopular.trials.criterion import metric_of
+from hopular.trials.fit import SOFT
+from hopular.trials.job import Job, Outcome
+from hopular.trials.problem import Problem
+from hopular.trials.record import Record, best_of, trial_seed
+from hopular.trials.space import Proposal, Proposer
+from hopular.trials.storage import Study, open_storage
+from hopular.trials.warm import worker_for
+from hopular.trials.worker import InfrastructureError, LostError, Worker
 
 BEAT = 5.0  # seconds between beats of a lease
 SHOW = 0.25  # seconds at least between the points of a learning curve that the study shows

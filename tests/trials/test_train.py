@@ -11,14 +11,14 @@ import pytest
 
 from hopular.data import load, make_splits
 from hopular.methods.saved import load_model
-from hopular.search import fit, warm
-from hopular.search.budget import Budget
-from hopular.search.engine import search
-from hopular.search.problem import make_problem
-from hopular.search.record import Record
-from hopular.search.train import RefitError, Refitted, StoppedError, refit, train
-from hopular.search.warm import keep_warm, worker_for
-from tests.search.conftest import InlineWorker
+from hopular.trials import fit, warm
+from hopular.trials.budget import Budget
+from hopular.trials.engine import search
+from hopular.trials.problem import make_problem
+from hopular.trials.record import Record
+from hopular.trials.train import RefitError, Refitted, StoppedError, refit, train
+from hopular.trials.warm import keep_warm, worker_for
+from tests.trials.conftest import InlineWorker
 
 BUDGET = Budget(trials=3)
 IRIS = (load("iris"), make_splits(load("iris"))[0])
@@ -34,7 +34,7 @@ def workers():
     found = []
     for child in psutil.Process().children(recursive=True):
         with suppress(psutil.Error):  # it has just ended, or another test's has and nobody asked how
-            found += [child.pid] * ("hopular.search.worker" in child.cmdline())
+            found += [child.pid] * ("hopular.trials.worker" in child.cmdline())
     return found
 
 

@@ -1,6 +1,6 @@
 """A process that fits trials one after another, so that nothing a native library does can harm the search.
 
-`python -m hopular.search.worker` is the process; `Worker` is its handle. A fit that crashes, takes too long or too much
+`python -m hopular.trials.worker` is the process; `Worker` is its handle. A fit that crashes, takes too long or too much
 memory costs the process, and the next trial gets a new one.
 """
 
@@ -23,9 +23,9 @@ from pathlib import Path
 
 import psutil
 
-from hopular.search.job import Job, Outcome
-from hopular.search.problem import Problem
-from hopular.search.record import Kind
+from hopular.trials.job import Job, Outcome
+from hopular.trials.problem import Problem
+from hopular.trials.record import Kind
 
 START_SECONDS = 120.0  # for the interpreter, and for the imports of a method, on a machine that may be busy
 POLL = 0.02  # seconds between looks at a running trial
@@ -166,7 +166,7 @@ class Worker:
     def _start(self, beat: Callable[[], None]) -> None:
         self._connection, theirs = Pipe()
         environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, str(self._threads))}
-        command = [sys.executable, "-m", "hopular.search.worker", str(theirs.fileno()), str(os.getpid())]
+        command = [sys.executable, "-m", "hopular.trials.worker", str(theirs.fileno()), str(os.getpid())]
         with theirs:
             try:
                 self._process = (
@@ -240,7 +240,7 @@ def _kernel_kills() -> int:
 def main() -> None:
     """The worker process: serve jobs until the search hangs up."""
     _die_with(int(sys.argv[2]))
-    from hopular.search.fit import fit_jobs
+    from hopular.trials.fit import fit_jobs
 
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, ConnectionError):
         connection.send(("ready", None))

@@ -8,7 +8,7 @@ from hopular import HopularClassifier
 from hopular.methods import Run, get_method
 from hopular.model.architecture import ARCHITECTURES
 from hopular.model.npt_estimator import NPTClassifier
-from hopular.search.budget import PRESETS, Budget, preset
+from hopular.trials.budget import PRESETS, Budget, preset
 
 
 def test_presets_grow():

@@ -26,7 +26,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hopular import settings
-from hopular.search.record import Record
+from hopular.trials.record import Record
 
 STALE = 60.0  # seconds without a beat after which a lease is taken over, whoever has it
 PATIENCE = 60.0  # seconds for which a database that is locked or away is tried again
