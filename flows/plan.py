@@ -12,11 +12,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from hopular.data import expand
 from hopular.data.dataset import Task
-from hopular.data.errors import nearest
 from hopular.methods import get_method, methods
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.methods.method import Group
 from hopular.trials.budget import Budget, preset
+from hopular.util import did_you_mean
 
 DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "glm", "majority", "mean")
 Count = Annotated[int, Field(ge=1)]
@@ -115,5 +115,5 @@ def select_methods(names: Sequence[str]) -> list[str]:
             chosen[get_method(name).name] = None
         else:
             known = list(dict.fromkeys([*methods(), *groups, "all"]))
-            raise ValueError(f"there is no method {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
+            raise ValueError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
     return list(chosen)

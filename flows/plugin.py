@@ -22,7 +22,7 @@ from prefect.plugins import HookContext, SetupResult, register_hook
 from flows.services.environment import prefect_home, reach
 from flows.services.state import read_state
 from flows.services.stop import is_running
-from hopular.data.errors import nearest
+from hopular.util import did_you_mean
 
 if TYPE_CHECKING:
     from prefect.client.schemas.responses import DeploymentResponse
@@ -91,7 +91,7 @@ def _with_bare_names(read: Reader) -> Reader:
             raise _refusal(f"Several flows have a deployment {name!r}: say which one, {full}.")
         known = sorted({deployment.name for deployment in await self.read_deployments()})
         listing = f"The deployments are: {', '.join(known)}." if known else "There are none yet: see `hopular up`."
-        raise _refusal(f"There is no deployment {name!r}.{nearest(name, known)} {listing}")
+        raise _refusal(f"There is no deployment {name!r}.{did_you_mean(name, known)} {listing}")
 
     return read_deployment_by_name
 

@@ -10,7 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.local import OWNER
 from flows.plan import Plan
-from hopular.trials.engine import cores
+from hopular.util import cores
 
 MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
 SERVERLESS = (

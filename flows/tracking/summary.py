@@ -13,9 +13,9 @@ from flows.tracking.experiments import find_or_make
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import one_at_a_time
 from flows.tracking.units import log_scores
-from hopular.data.errors import nearest
 from hopular.evaluation.results import Results
 from hopular.redaction import without_secrets
+from hopular.util import did_you_mean
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -99,7 +99,7 @@ def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
     if chosen is None:
         shown = ", ".join(list(known)[:10])
         raise ValueError(
-            f"there is no benchmark {benchmark!r}.{nearest(str(benchmark), known)} The latest are: {shown}"
+            f"there is no benchmark {benchmark!r}.{did_you_mean(str(benchmark), known)} The latest are: {shown}"
         )
     _check_files(chosen, client.get_run(chosen.run_id).info.artifact_uri)
     with tempfile.TemporaryDirectory() as folder:

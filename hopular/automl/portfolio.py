@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import get_args
 
 from hopular.data.dataset import Task
-from hopular.data.errors import nearest
 from hopular.methods import Method, MethodError, methods
 from hopular.methods.method import Group
+from hopular.util import did_you_mean
 
 # What a first fit costs, roughly and relative to the others: it decides who goes first, and on how much of the time.
 COSTS = {
@@ -56,7 +56,7 @@ def _named(name: str) -> list[Method]:
         return [methods()[name]]
     if name != "all" and name not in get_args(Group):
         known = list(dict.fromkeys([*methods(), *get_args(Group), "all"]))
-        raise MethodError(f"there is no method {name!r}.{nearest(name, known)} There are: {', '.join(known)}")
+        raise MethodError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
     return [method for method in methods().values() if name in ("all", method.group)]
 
 

@@ -19,11 +19,11 @@ import pandas as pd
 from hopular.automl.candidate import Candidate
 from hopular.automl.news import News
 from hopular.methods import Run
-from hopular.trials.engine import cores
 from hopular.trials.job import Job, Outcome
 from hopular.trials.problem import Problem
 from hopular.trials.warm import worker_for
 from hopular.trials.worker import InfrastructureError
+from hopular.util import cores
 
 POOL = "all methods"  # the name under which processes are kept warm
 MAX_WORKERS = 8  # processes side by side; on more cores each gets several threads

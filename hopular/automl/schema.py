@@ -15,9 +15,10 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.dataset import Dataset, Task
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.kinds import convert, read_numbers
 from hopular.data.numbers import Form, NumberForm
+from hopular.util import did_you_mean
 
 KINDS = ("continuous", "categorical", "date")
 
@@ -81,7 +82,7 @@ def read_features(schema: Schema, frame: pd.DataFrame) -> tuple[pd.DataFrame, li
     lacking = [name for name in names if name not in frame.columns]
     if lacking:
         others = [str(name) for name in frame.columns if name not in names]
-        hint = nearest(lacking[0], others)
+        hint = did_you_mean(lacking[0], others)
         raise DataError(f"the model needs {_listed(lacking)}, not among the columns of the new rows.{hint}")
     notes = []
     extra = [name for name in frame.columns if name not in names and name != schema.target]

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
+from hopular.util import did_you_mean
 
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zip")
 LIMIT = 2 * 1024**3  # most bytes that a compressed file may grow to
@@ -141,7 +142,7 @@ def _check_growth(path: Path, grown: int, size: int, limit: int) -> None:
 def _missing(path: Path) -> str:
     if not path.parent.is_dir():
         return f"{path} does not exist, nor does the folder {path.parent}"
-    return f"{path} does not exist.{nearest(path.name, (other.name for other in path.parent.iterdir()))}"
+    return f"{path} does not exist.{did_you_mean(path.name, (other.name for other in path.parent.iterdir()))}"
 
 
 def _listing(names: Iterable[str]) -> str:

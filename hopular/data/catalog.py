@@ -7,9 +7,10 @@ from pathlib import Path
 
 from hopular.data import registry
 from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.formats import is_data_file
 from hopular.data.sources import bundled, file, folder, openml, paper
+from hopular.util import did_you_mean
 
 DEMO = ("iris", "wine", "breast-cancer-wisconsin", "diabetes")
 
@@ -49,7 +50,7 @@ def _expand(reference: str) -> list[str]:
         raise DataError(f"there is no file {reference!r}: check the path (the working folder is {Path.cwd()})")
     valid = [*suites(), *registry.paper_names(), *bundled.names()]
     raise DataError(
-        f"there is no dataset or suite {reference!r}.{nearest(reference, valid)} Suites: {', '.join(suites())}; "
+        f"there is no dataset or suite {reference!r}.{did_you_mean(reference, valid)} Suites: {', '.join(suites())}; "
         "datasets: those of the suites, openml:ID, or the path or address of a file"
     )
 

@@ -15,9 +15,10 @@ import pandas as pd
 
 from hopular.data.archive import COMPRESSIONS, check_workbook, read_bytes
 from hopular.data.arff import read_arff
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.numbers import UNKNOWN, Style
 from hopular.data.text import MISSING, column_names, is_header, read_text, to_utf8
+from hopular.util import did_you_mean
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".feather", ".arff", ".xlsx")
 SHEET_ROWS = 20  # within which a sheet that is not empty has a cell
@@ -108,7 +109,7 @@ def _read_excel(path: Path, data: bytes, sheet: str | None) -> RawTable:
             names = [str(name) for name in book.sheet_names]
             chosen = names[0] if sheet is None else sheet
             if chosen not in names:
-                raise DataError(f"{path} has no sheet {sheet!r}, but {', '.join(names)}.{nearest(chosen, names)}")
+                raise DataError(f"{path} has no sheet {sheet!r}, but {', '.join(names)}.{did_you_mean(chosen, names)}")
             cells = pd.read_excel(book, sheet_name=chosen, header=None, dtype=object, na_values=list(MISSING))
             filled = [name for name in names if name == chosen or _has_cells(book, name)]
     except DataError:

@@ -30,9 +30,10 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.dataset import Task
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.numbers import UNKNOWN, Form, NumberForm, Style, guess_form, is_doubtful, read_number, split_unit
 from hopular.report.words import plural
+from hopular.util import did_you_mean
 
 KINDS = ("continuous", "categorical", "date", "text", "id", "drop")  # the last three are left out
 TASKS: tuple[Task, ...] = get_args(Task)
@@ -169,9 +170,9 @@ def _check(names: list[str], kinds: Mapping[str, str]) -> None:
         raise DataError(f"more than one column is named {', '.join(twice)}: rename them")
     for name, kind in kinds.items():
         if name not in names:
-            raise DataError(f"kinds names a column {name!r} that is not there.{nearest(name, names)}")
+            raise DataError(f"kinds names a column {name!r} that is not there.{did_you_mean(name, names)}")
         if kind not in KINDS:
-            known = f"it is one of {', '.join(KINDS)}.{nearest(str(kind), KINDS)}"
+            known = f"it is one of {', '.join(KINDS)}.{did_you_mean(str(kind), KINDS)}"
             raise DataError(f"unknown kind {kind!r} of column {name!r}: {known}")
 
 
@@ -204,7 +205,7 @@ def _feature(name: str, column: pd.Series[Any], kind: str | None, note: Note, st
 
 def _read_target(column: pd.Series[Any], task: str | None, style: Style, note: Note = lambda what: None) -> _Raw:
     if task not in (None, *TASKS):
-        raise DataError(f"unknown task {task!r}: it is one of {', '.join(TASKS)}.{nearest(str(task), TASKS)}")
+        raise DataError(f"unknown task {task!r}: it is one of {', '.join(TASKS)}.{did_you_mean(str(task), TASKS)}")
     return _parsed(_read(str(column.name), column), note, style, dates=task != "classification")
 
 

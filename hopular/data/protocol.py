@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Literal, get_args
 
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
+from hopular.util import did_you_mean
 
 Scheme = Literal["fixed", "kfold", "holdout"]
 Order = Literal["stratified", "plain", "grouped", "time"]
@@ -32,7 +33,7 @@ class Protocol:
         for name, valid in (("scheme", get_args(Scheme)), ("order", get_args(Order))):
             value = getattr(self, name)
             if value not in valid and not (name == "order" and value is None):
-                hint = nearest(str(value), valid)
+                hint = did_you_mean(str(value), valid)
                 raise DataError(f"protocol: {name} {value!r} is unknown: use one of {', '.join(valid)}.{hint}")
         if not isinstance(self.folds, Integral) or self.folds < 2:
             raise DataError(f"protocol: folds is {self.folds!r}: use a whole number from 2 on")

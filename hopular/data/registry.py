@@ -9,7 +9,8 @@ from importlib import resources
 from typing import Any, Literal
 
 from hopular.data.dataset import Task
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
+from hopular.util import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,7 @@ def find(name: str) -> tuple[Entry, bool]:
     full = canonical(name)
     if full is None:
         raise DataError(
-            f"no dataset of the paper is called {name!r}.{nearest(name, paper_names())} "
+            f"no dataset of the paper is called {name!r}.{did_you_mean(name, paper_names())} "
             f"They are: {', '.join(paper_names())}"
         )
     base, _, variant = full.partition(":")

@@ -28,11 +28,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from hopular.data.dataset import Task
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.formats import stem
 from hopular.data.kinds import KINDS, TASKS
 from hopular.data.numbers import SIGNS
 from hopular.data.protocol import Protocol
+from hopular.util import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,7 @@ def _is(value: Any, types: Any) -> bool:
 
 def _chosen(path: Path, key: str, value: Any, valid: tuple[str, ...]) -> Any:
     if value not in valid:
-        known = f"it is one of {', '.join(valid)}.{nearest(str(value), valid)}"
+        known = f"it is one of {', '.join(valid)}.{did_you_mean(str(value), valid)}"
         raise DataError(f"sidecar {path}: unknown value {value!r} of {key}: {known}")
     return value
 
@@ -146,5 +147,5 @@ def _refuse_type(path: Path, key: str, value: Any, wanted: str) -> NoReturn:
 
 def _refuse_key(path: Path, key: str, where: Any) -> NoReturn:
     valid = list(where.__dataclass_fields__)
-    known = f"known are {', '.join(valid)}.{nearest(key.rpartition('.')[2], valid)}"
+    known = f"known are {', '.join(valid)}.{did_you_mean(key.rpartition('.')[2], valid)}"
     raise DataError(f"sidecar {path}: unknown key {key!r}: {known}")

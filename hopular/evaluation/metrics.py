@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hopular.data.dataset import Task
-from hopular.data.errors import nearest
+from hopular.util import did_you_mean
 
 Array = np.ndarray[Any, Any]
 BINS = 15  # of the top probability, for the expected calibration error
@@ -56,7 +56,9 @@ PRIMARY: dict[Task, str] = {"classification": "accuracy", "regression": "mse"}
 def get_metric(name: str) -> Metric:
     """The metric of this name; ValueError names the nearest one."""
     if name not in METRICS:
-        raise ValueError(f"there is no metric {name!r}.{nearest(name, METRICS)} The metrics are: {', '.join(METRICS)}")
+        raise ValueError(
+            f"there is no metric {name!r}.{did_you_mean(name, METRICS)} The metrics are: {', '.join(METRICS)}"
+        )
     return METRICS[name]
 
 

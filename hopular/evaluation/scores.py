@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hopular.data.errors import nearest
 from hopular.evaluation.metrics import METRICS, PRIMARY, get_metric
 from hopular.evaluation.results import Results, Unit
+from hopular.util import did_you_mean
 
 KEYS = ["dataset", "method", "metric"]
 NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
@@ -75,7 +75,7 @@ def primary_scores(results: Results, metric: str | None = None) -> pd.DataFrame:
         name = next(str(row.metric) for row in strange.itertuples() if (row.dataset, row.method, row.split) == first)
         raise ValueError(
             f"the score of {method} on {dataset} is in {name!r}, which is no metric, and it has none in "
-            f"{wanted[dataset]!r}.{nearest(name, METRICS)} The metrics are: {', '.join(METRICS)}"
+            f"{wanted[dataset]!r}.{did_you_mean(name, METRICS)} The metrics are: {', '.join(METRICS)}"
         )
     return chosen
 

@@ -13,9 +13,9 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-from hopular.data.errors import nearest
 from hopular.methods.method import Method, Run
 from hopular.settings import plugin_folders
+from hopular.util import did_you_mean
 
 __path__.extend(str(folder / "methods") for folder in plugin_folders())
 __all__ = ["Method", "MethodError", "Run", "get_method", "method_names", "methods", "module_of"]
@@ -43,7 +43,7 @@ def get_method(name: str) -> Method:
     method = _find(name)
     if method is None:
         raise MethodError(
-            f"there is no method {name!r}.{nearest(name, methods())} The methods are: {', '.join(methods())}"
+            f"there is no method {name!r}.{did_you_mean(name, methods())} The methods are: {', '.join(methods())}"
         )
     if method.missing_packages:
         raise MethodError(

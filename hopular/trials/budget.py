@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from hopular.data.errors import nearest
 from hopular.methods import Method
 from hopular.model.architecture import ARCHITECTURES, choose_architecture
 from hopular.model.recipe import RECIPES
 from hopular.trials.criterion import CRITERIA, DEFAULT, Criterion
+from hopular.util import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Budget:
         if self.recipe is not None and self.recipe not in RECIPES:
             raise ValueError(f"budget: recipe is {self.recipe!r}: use one of {', '.join(RECIPES)}")
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
-            hint = nearest(self.architecture, ARCHITECTURES)
+            hint = did_you_mean(self.architecture, ARCHITECTURES)
             raise ValueError(
                 f"there is no architecture {self.architecture!r}.{hint} There are: {', '.join(ARCHITECTURES)}"
             )
@@ -98,9 +98,9 @@ PRESETS = {
 def preset(name: str, **overrides: Any) -> Budget:
     """A named budget with some of its limits changed."""
     if name not in PRESETS:
-        raise ValueError(f"there is no budget {name!r}.{nearest(name, PRESETS)} There are: {', '.join(PRESETS)}")
+        raise ValueError(f"there is no budget {name!r}.{did_you_mean(name, PRESETS)} There are: {', '.join(PRESETS)}")
     unknown = sorted(set(overrides) - set(Budget.__dataclass_fields__))
     if unknown:
-        hint = nearest(unknown[0], Budget.__dataclass_fields__)
+        hint = did_you_mean(unknown[0], Budget.__dataclass_fields__)
         raise ValueError(f"a budget has no limit {unknown[0]!r}.{hint}")
     return replace(PRESETS[name], **overrides)

@@ -31,6 +31,7 @@ from hopular.trials.space import Proposal, Proposer
 from hopular.trials.storage import Study, open_storage
 from hopular.trials.warm import worker_for
 from hopular.trials.worker import InfrastructureError, LostError, Worker
+from hopular.util import cores
 
 BEAT = 5.0  # seconds between beats of a lease
 SHOW = 0.25  # seconds at least between the points of a learning curve that the study shows
@@ -371,10 +372,3 @@ def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:
     part = path.with_name(f".{path.stem}-{os.getpid()}.npy")
     np.save(part, values)
     os.replace(part, path)
-
-
-def cores() -> int:
-    """How many cores this process may use: those it is bound to, fewer if OMP_NUM_THREADS says so."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    said = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    return min(bound, max(1, int(said))) if said.isdecimal() else bound

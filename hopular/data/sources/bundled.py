@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.dataset import Dataset, Task
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
+from hopular.util import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,9 @@ def names() -> list[str]:
 def load(name: str) -> Dataset:
     """A bundled dataset by name. It is read from the installation each time: a cache would be no faster."""
     if name not in BUNDLED:
-        raise DataError(f"scikit-learn bundles no dataset {name!r}.{nearest(name, BUNDLED)} There are: {list(BUNDLED)}")
+        raise DataError(
+            f"scikit-learn bundles no dataset {name!r}.{did_you_mean(name, BUNDLED)} There are: {list(BUNDLED)}"
+        )
     bundled = BUNDLED[name]
     content = getattr(importlib.import_module("sklearn.datasets"), bundled.loader)(as_frame=True, **bundled.options)
     X = content.data.astype(np.float64)

@@ -15,7 +15,7 @@ from hopular import settings
 from hopular.data.cache import cache_key, cached
 from hopular.data.dataset import Dataset
 from hopular.data.download import fetch
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.formats import SUFFIXES, RawTable, is_data_file, read_raw, stem
 from hopular.data.kinds import Array, convert, convert_target, missing_target, read_numbers
 from hopular.data.numbers import SIGNS, Form, NumberForm, Style, is_doubtful
@@ -23,6 +23,7 @@ from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 from hopular.redaction import without_secrets
 from hopular.report.words import plural
+from hopular.util import did_you_mean
 
 VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused
 PARTS = {
@@ -96,7 +97,7 @@ def _locate(reference: str | Path) -> tuple[Path, str, str]:
         raise DataError(f"{path} is a folder: name one of the data files in it")
     if not path.is_file():
         beside = [file.name for file in path.parent.iterdir()] if path.parent.is_dir() else []
-        raise DataError(f"there is no file {path}.{nearest(path.name, beside)}")
+        raise DataError(f"there is no file {path}.{did_you_mean(path.name, beside)}")
     return path, stem(path), str(path)
 
 
@@ -157,7 +158,7 @@ def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
     for key, column in named:
         if column is not None and column not in columns:
             raise DataError(
-                f"{key} names a column {column!r} that is not there.{nearest(column, columns)} It has {listed}"
+                f"{key} names a column {column!r} that is not there.{did_you_mean(column, columns)} It has {listed}"
             )
         if column is not None and column == sidecar.target and key not in ("target", "kinds"):
             raise DataError(f"column {column!r} cannot be the target and in {key} at once")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError, nearest
+from hopular.data.errors import DataError
 from hopular.data.formats import SUFFIXES, is_data_file, stem
 from hopular.data.sources import file
+from hopular.util import did_you_mean
 
 
 def files(folder: Path) -> list[Path]:
@@ -28,7 +29,7 @@ def load(folder: Path, name: str) -> Dataset:
     found = [path for path in paths if name == path.name] or [path for path in paths if name == stem(path)]
     if not found:
         stems = [stem(path) for path in paths]
-        raise DataError(f"{folder} holds no dataset {name!r}, but {', '.join(stems)}.{nearest(name, stems)}")
+        raise DataError(f"{folder} holds no dataset {name!r}, but {', '.join(stems)}.{did_you_mean(name, stems)}")
     if len(found) > 1:
         raise DataError(
             f"{folder} holds more than one {name!r}: {', '.join(path.name for path in found)}. Add the suffix"
