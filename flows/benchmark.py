@@ -253,7 +253,7 @@ def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -
             others: list[Course] = []
             for method in plan.methods_for(facts["task"]):
                 source = _source(plan, reference)
-                is_ensemble = get_method(method).group == "ensemble"
+                is_ensemble = get_method(method).is_ensemble
                 problem = problem_of(reference, source["target"], facts["fingerprint"], name)
                 own_device = device if get_method(method).uses_gpu else "cpu"
                 maker = take_fingerprint(method, own_device).digest

@@ -79,7 +79,7 @@ class Plan(BaseModel):
     def methods_for(self, task: Task) -> list[str]:
         """The methods that can be used for a task; the ensemble, which needs the others, last."""
         names = [name for name in select_methods(self.methods) if task in get_method(name).tasks]
-        return sorted(names, key=lambda name: get_method(name).group == "ensemble")
+        return sorted(names, key=lambda name: get_method(name).is_ensemble)
 
     def wanted(self) -> str:
         """A hash of all that results depend on beside the data: the code and libraries of the methods as well."""

@@ -79,7 +79,7 @@ def _key(context: Any, parameters: Mapping[str, Any]) -> str:
     """Task and content; results kept for another tracking store do not count."""
     unit: Assignment = parameters["unit"]
     parts = [unit.key, unit.store]
-    if get_method(unit.method).group == "ensemble":  # it depends on which of the other methods succeeded
+    if get_method(unit.method).is_ensemble:  # it depends on which of the other methods succeeded
         parts += parameters["others"] if "others" in parameters else [json.dumps(parameters["found"]["best"]["params"])]
     return f"{context.task.name}-{content_key(*parts)}"
 
@@ -162,7 +162,7 @@ def search(unit: Assignment, others: list[str]) -> Json:
     run_id = patiently(lambda: start_unit(client, lineage, unit.key, dataset))
     with _finishing(unit, run_id):
         tell(_event(unit, "search"))
-        if get_method(unit.method).group == "ensemble":
+        if get_method(unit.method).is_ensemble:
             result = _choose_members(unit, others)
         else:
             log = TrialLog(client, run_id, lineage)
@@ -182,14 +182,14 @@ def search(unit: Assignment, others: list[str]) -> Json:
             raise StoppedError(f"the search of {unit.title} was stopped")
         if result.best is None:
             raise UnitError(_why(result))
-        if get_method(unit.method).group != "ensemble":  # which has no validation score before it is trained
+        if not get_method(unit.method).is_ensemble:  # which has no validation score before it is trained
             log_best(client, run_id, result.best, chosen_by)
     return {
         "run_id": run_id,
         "study": result.study,
         "chosen_by": chosen_by,
         "best": result.best.to_json(),
-        "records": [] if get_method(unit.method).group == "ensemble" else [r.to_json() for r in result.records],
+        "records": [] if get_method(unit.method).is_ensemble else [r.to_json() for r in result.records],
         "trials": dict(Counter(record.state for record in result.records)),
         "summary": result.summary,
         "seconds": time.monotonic() - start,
@@ -298,7 +298,7 @@ def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X
     score = {} if outcome.score is None else {"valid_score": outcome.score}
     log_scores(client, run_id, {**metrics, **score})
     model_id = log_model(client, run_id, folder, unit.method, dataset.task, outcome.classes, X_test.head(5), metrics)
-    if unit.method == "hopular":
+    if get_method(unit.method).retrieves:
         problem = problem_of(*_rows(unit))
         y_test = dataset.y.iloc[rows.test].reset_index(drop=True)
         log_neighbours(client, run_id, load_model(folder), problem.X_train, problem.y_train, X_test, y_test)

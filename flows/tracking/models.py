@@ -11,13 +11,14 @@ import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
-from hopular.methods.plain import VARIANTS as PLAIN
+from hopular.methods import get_method
+from hopular.methods.ensemble import member_names
+from hopular.methods.fingerprint import requirement_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,11 +32,6 @@ SCRIPT = Path(__file__).parents[1] / "pyfunc_model.py"
 MODEL, REFIT, NO_MODEL, MAKER = "hopular.model", "hopular.refit_model", "hopular.no_model", "hopular.maker"
 EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
-LIBRARIES = {  # that a method's saved model needs beside them
-    **dict.fromkeys(("hopular", "npt", "mlp", "snn", *PLAIN), ("torch", "safetensors")),
-    **{name: (name,) for name in ("xgboost", "lightgbm", "catboost")},
-    "ensemble": ("torch", "safetensors", "xgboost", "lightgbm", "catboost"),
-}
 _saving = threading.Lock()  # a model from code passes through a global variable of MLflow
 
 
@@ -135,7 +131,7 @@ def _write(
             model_config={"kinds": [[name, kind] for name, kind in kinds.items()], "task": task, "classes": classes},
             signature=_signature(kinds, task),
             input_example=example,
-            pip_requirements=_requirements(method),
+            pip_requirements=_requirements(method, folder),
             mlflow_model=Model(artifact_path=model.artifact_location, run_id=run_id, model_id=model.model_id),
         )
     for cache in target.rglob("__pycache__"):
@@ -158,15 +154,11 @@ def _signature(kinds: Mapping[str, str], task: Task) -> ModelSignature:
     return ModelSignature(inputs=Schema([*inputs]), outputs=Schema([output]), **parameters)
 
 
-def _requirements(method: str) -> list[str]:
+def _requirements(method: str, folder: Path) -> list[str]:
     """Exact versions; `--env-manager local` needs this environment alone, others this project's wheel as well."""
-    found = []
-    for name in (*PACKAGES, *LIBRARIES.get(method, ())):
-        try:
-            found.append(f"{name}=={version(name).partition('+')[0]}")
-        except PackageNotFoundError:
-            continue
-    return found
+    makers = [get_method(name) for name in (method, *member_names(folder))]
+    packages = [name for maker in makers for name in (*maker.packages, *maker.model_packages)]
+    return list(dict.fromkeys(filter(None, map(requirement_of, (*PACKAGES, *packages)))))
 
 
 def _log_metrics(client: MlflowClient, run: Run, model_id: str, metrics: Mapping[str, float]) -> None:

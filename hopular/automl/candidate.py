@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from hopular.automl.portfolio import cost_of
 from hopular.methods import get_method
 from hopular.methods.saved import CLASS_FILE
 from hopular.trials.budget import Budget
@@ -45,7 +44,7 @@ class Candidate:
 
     def __init__(self, method: str, problem: Problem, seed: int, folder: Path) -> None:
         self.method, self.folder, self._seed = get_method(method), folder, seed
-        self.cost = cost_of(self.method)
+        self.cost = self.method.cost
         self.records: list[Record] = []
         self.seconds = 0.0  # spent on it, also in an earlier race that this one goes on with
         self.is_running = False

@@ -10,13 +10,6 @@ from hopular.methods import Method, MethodError, methods
 from hopular.methods.method import Group
 from hopular.util import did_you_mean
 
-# What a first fit costs, roughly and relative to the others: it decides who goes first, and on how much of the time.
-COSTS = {
-    **{"lightgbm": 0.8, "xgboost": 2.0, "random_forest": 2.0, "extra_trees": 2.0, "catboost": 4.0},
-    **{"adaboost": 3.0, "bagging": 3.0, "stacking": 4.0, "hopular": 12.0, "npt": 13.0},
-}
-LEAST_SECONDS = {"npt": 180.0}  # of a race that a slow method takes part in, unless it is asked for
-GROUP_COSTS: dict[Group, float] = {"floor": 0.5, "classical": 1.0, "boosting": 2.0, "deep": 6.0, "modern": 8.0}
 DEFAULT_GROUPS = [group for group in get_args(Group) if group != "plain"]  # those are here for the paper's table
 
 
@@ -31,7 +24,7 @@ def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = Non
     for name in names or DEFAULT_GROUPS:
         for method in _named(name):
             is_named = name == method.name
-            if method.group == "ensemble" or (task not in method.tasks and not is_named):
+            if method.is_ensemble or (task not in method.tasks and not is_named):
                 continue  # an ensemble is made of the others, always
             reason = _unusable(method, task) or ("" if is_named else _too_slow(method, seconds))
             if reason and is_named:
@@ -42,12 +35,7 @@ def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = Non
                 chosen[method.name] = method
     if not chosen:
         raise MethodError(f"none of the methods {', '.join(names or ['all'])} can be used for {task}")
-    return sorted(chosen, key=lambda name: cost_of(chosen[name])), left_out
-
-
-def cost_of(method: Method) -> float:
-    """The expected cost of a first fit beside those of others."""
-    return COSTS.get(method.name, GROUP_COSTS.get(method.group, 4.0))
+    return sorted(chosen, key=lambda name: chosen[name].cost), left_out
 
 
 def _named(name: str) -> list[Method]:
@@ -69,5 +57,6 @@ def _unusable(method: Method, task: Task) -> str:
 
 
 def _too_slow(method: Method, seconds: float) -> str:
-    least = LEAST_SECONDS.get(method.name, 0.0)
-    return f"is slow, it is tried from {least / 60:g} minutes on" if seconds < least else ""
+    if seconds >= method.least_seconds:
+        return ""
+    return f"is slow, it is tried from {method.least_seconds / 60:g} minutes on"

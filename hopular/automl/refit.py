@@ -133,8 +133,8 @@ def refit(
     members, failures = list(choice.members), list[str]()
     methods = {member.candidate.name: member.candidate.method for member in choice.members}
     problems = {
-        group: refit_problem(dataset, split, next(one for one in methods.values() if one.group == group))
-        for group in {method.group for method in methods.values()}
+        needs: refit_problem(dataset, split, next(one for one in methods.values() if one.needs_validation == needs))
+        for needs in {method.needs_validation for method in methods.values()}
     }
 
     def beat() -> None:
@@ -142,7 +142,7 @@ def refit(
             raise Stopped
 
     def work(is_first: bool) -> None:
-        first = problems[choice.members[0].candidate.method.group]
+        first = problems[choice.members[0].candidate.method.needs_validation]
         try:
             with (
                 _ready_worker(choice, spare, first, threads) if is_first else worker_for(first, POOL, threads) as worker
@@ -160,7 +160,7 @@ def refit(
         member, method = choice.members[place], choice.members[place].candidate.method
         setting, target = refit_record(member.record), folder / str(place)
         run = Run(setting.seed, threads, max_seconds=setting.max_seconds)
-        worker.use(problems[method.group])
+        worker.use(problems[method.needs_validation])
         job = Job(method.name, setting.params, run, folder=target)
         (outcome,) = worker.run([job], report=lambda *_: False, beat=beat)
         if outcome.state == "complete" and not outcome.unsaved:

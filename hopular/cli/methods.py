@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from hopular.cli.screen import Json, say, show_json, show_table
 
 if TYPE_CHECKING:
     from hopular.methods import Method
 
-GROUPS = ("deep", "boosting", "modern", "classical", "plain", "ensemble", "floor")  # in the order of interest
 SHORT = {"classification": "classes", "regression": "numbers"}
 
 
@@ -21,8 +20,9 @@ def methods(*, json: Json = False) -> None:
       hopular methods --json
     """
     from hopular.methods import methods as all_methods
+    from hopular.methods.method import Group
 
-    found = sorted(all_methods().values(), key=lambda method: GROUPS.index(method.group))
+    found = sorted(all_methods().values(), key=lambda method: get_args(Group).index(method.group))
     if json:
         show_json([_facts(method) for method in found])
         return

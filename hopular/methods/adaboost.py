@@ -68,5 +68,6 @@ METHOD = Method(
     make=make,
     paper_name="Boosting Methods",
     paper_note="Theirs is LogitBoost, the median of a group of boosting methods, ours AdaBoost.",
+    cost=3.0,
     notes=(STOPPED_FROM_OUTSIDE,),
 )

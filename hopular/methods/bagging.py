@@ -26,5 +26,6 @@ METHOD = Method(
     make=make,
     paper_name="Bagging Methods",
     paper_note="Theirs bags conditional inference trees (ctree), ours those of scikit-learn.",
+    cost=3.0,
     notes=(STOPS_IN_TIME,),
 )

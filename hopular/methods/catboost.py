@@ -132,5 +132,6 @@ METHOD = Method(
     make=make,
     paper_name="CatBoost",
     packages=("catboost",),
+    cost=4.0,
     uses_gpu=True,
 )

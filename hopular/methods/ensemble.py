@@ -227,6 +227,12 @@ class EnsembleRegressor(RegressorMixin, Ensemble):  # type: ignore[misc]
         return self._mean(X)
 
 
+def member_names(folder: Path) -> list[str]:
+    """Return the methods that the model saved into `folder` is made of; none if it is no ensemble."""
+    file = folder / CONTENT / STATE_FILE
+    return [member["name"] for member in json.loads(file.read_text())["members"]] if file.exists() else []
+
+
 def write_ensemble(
     folder: Path, members: Sequence[tuple[str, float, Path]], n_features: int, classes: Sequence[str] | None
 ) -> None:

@@ -26,5 +26,6 @@ METHOD = Method(
     make=make,
     paper_name="Other Ensembles",
     paper_note="Theirs is Weka's OrdinalClassClassifier, ours extremely randomised trees.",
+    cost=2.0,
     notes=(STOPS_IN_TIME,),
 )

@@ -207,11 +207,22 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@cache
 def version_of(package: str) -> str:
     """Return the installed version of a distribution, or of the one that a package to import belongs to."""
+    return _installed(package)[1] or "unknown"
+
+
+def requirement_of(package: str) -> str:
+    """Return what installs a package as it is installed here, such as "torch==2.9.0"; empty if it is not installed."""
+    name, found = _installed(package)
+    return found and f"{name}=={found.partition('+')[0]}"
+
+
+@cache
+def _installed(package: str) -> tuple[str, str]:
+    """Return the name and version of a distribution, or of the one that a package to import belongs to."""
     try:
-        return version(package)
+        return package, version(package)
     except PackageNotFoundError:
         names = packages_distributions().get(package, [])
-        return version(names[0]) if names else "unknown"
+        return (names[0], version(names[0])) if names else (package, "")

@@ -26,9 +26,13 @@ METHOD = Method(
     make=make,
     paper_name="Hopular",
     packages=("torch",),
+    model_packages=("safetensors",),
+    cost=12.0,
     has_curve=True,
     has_recipe=True,
     has_architecture=True,
+    needs_validation=True,
+    retrieves=True,
     shares=("beta",),
     uses_gpu=True,
 )

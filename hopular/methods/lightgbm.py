@@ -147,5 +147,6 @@ METHOD = Method(
     make=make,
     paper_name="LightGBM",
     packages=("lightgbm",),
+    cost=0.8,
     uses_gpu=True,
 )

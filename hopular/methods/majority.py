@@ -17,4 +17,6 @@ def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
     return prepared(task, DummyClassifier(**{"strategy": "prior", **params}), "ordinal")
 
 
-METHOD = Method(name="majority", title="Most frequent class", group="floor", make=make, tasks=("classification",))
+METHOD = Method(
+    name="majority", title="Most frequent class", group="floor", make=make, tasks=("classification",), cost=0.5
+)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from hopular.data.dataset import Task
 from hopular.model.architecture import ARCHITECTURES, choose_parts, describe_parts
 
-Group = Literal["deep", "plain", "boosting", "classical", "floor", "modern", "ensemble"]
+Group = Literal["deep", "boosting", "modern", "classical", "plain", "ensemble", "floor"]  # in the order of interest
 
 
 class InvalidParametersError(ValueError):
@@ -47,13 +47,18 @@ class Method:
     paper_name: str | None = None  # its row in the paper's table of median ranks
     paper_note: str = ""  # where it is not like for like with that row
     packages: tuple[str, ...] = ()  # it computes with beside scikit-learn; another version is another result
-    extra: str | None = None  # of this distribution, that brings those which may be absent
+    model_packages: tuple[str, ...] = ()  # that a saved model needs beside those, to be read
+    extra: str | None = None  # the extra of this distribution that installs `packages`
+    cost: float = 1.0  # of a first fit, relative to that of a linear model: `hopular fit` tries cheap methods first
+    least_seconds: float = 0.0  # a shorter `hopular fit` leaves the method out unless it is named
     has_curve: bool = False
-    has_recipe: bool = False  # whether `params` may name a recipe: "default", or "paper" for the published one
-    has_architecture: bool = False  # whether `params` may name an architecture, and figures say which one it was
+    has_recipe: bool = False  # `params` may name a recipe: "default", or "paper" for the published one
+    has_architecture: bool = False  # `params` may name an architecture, and results say which one it was
+    needs_validation: bool = False  # it cannot tell when to stop without rows that it is not trained on
+    retrieves: bool = False  # its estimator's `retrieve` names the training rows that a prediction was read from
     shares: tuple[str, ...] = ()  # parameters in which settings may differ that share one training
     uses_gpu: bool = False
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     def architecture_of(self, params: Mapping[str, Any]) -> str:
         """Return the architecture that parameters name, in words; empty if there is no choice or none is named."""
@@ -61,6 +66,11 @@ class Method:
         if name not in ARCHITECTURES:
             return str(name or "")
         return describe_parts(choose_parts(name, *(params.get(part) for part in ("embedding", "values", "summary"))))
+
+    @property
+    def is_ensemble(self) -> bool:
+        """Tell whether it is made of other methods' models, and so comes after them."""
+        return self.group == "ensemble"
 
     @property
     def missing_packages(self) -> list[str]:

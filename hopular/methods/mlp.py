@@ -27,6 +27,9 @@ METHOD = Method(
     paper_name="Neural Networks",
     paper_note="Theirs is learning vector quantisation (lvq of R's caret), ours a multilayer perceptron.",
     packages=("torch",),
+    model_packages=("safetensors",),
+    cost=6.0,
     has_curve=True,
+    needs_validation=True,
     uses_gpu=True,
 )

@@ -27,7 +27,12 @@ METHOD = Method(
     paper_name="Non-Parametric Transformers",
     paper_note="Ours follows the authors' released code, but rows to predict do not read one another.",
     packages=("torch",),
+    model_packages=("safetensors",),
+    cost=13.0,
+    least_seconds=180.0,
     has_curve=True,
     has_recipe=True,
+    needs_validation=True,
+    retrieves=True,
     uses_gpu=True,
 )

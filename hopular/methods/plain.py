@@ -44,7 +44,10 @@ METHODS = tuple(
         paper_name=paper_name,
         paper_note="Theirs is trained by SGD, ours by AdamW.",
         packages=("torch",),
+        model_packages=("safetensors",),
+        cost=4.0,
         has_curve=True,
+        needs_validation=True,
         uses_gpu=True,
     )
     for kind, (title, paper_name) in VARIANTS.items()

@@ -26,5 +26,6 @@ METHOD = Method(
     make=make,
     paper_name="Random Forest",
     paper_note="Theirs is the regularised forest RRF, ours Breiman's.",
+    cost=2.0,
     notes=(STOPS_IN_TIME,),
 )

@@ -22,6 +22,8 @@ METHOD = Method(
     make=make,
     packages=("pytabkit", "torch"),
     extra="modern",
+    cost=8.0,
+    needs_validation=True,
     uses_gpu=True,
     notes=("stops by max_seconds", "cannot be saved"),
 )

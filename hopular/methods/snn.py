@@ -27,6 +27,9 @@ METHOD = Method(
     paper_name="Self-Normalizing Networks",
     paper_note="Theirs is trained by SGD, ours by AdamW.",
     packages=("torch",),
+    model_packages=("safetensors",),
+    cost=6.0,
     has_curve=True,
+    needs_validation=True,
     uses_gpu=True,
 )

@@ -146,5 +146,6 @@ METHOD = Method(
     paper_name="Stacking (Wolpert)",
     paper_note="Theirs is Weka's Stacking as it comes, which predicts the most frequent class: its accuracies are the "
     "shares of that class. Ours stacks a linear model, a forest and nearest neighbours.",
+    cost=4.0,
     notes=(STOPPED_FROM_OUTSIDE,),
 )

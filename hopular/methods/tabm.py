@@ -22,6 +22,8 @@ METHOD = Method(
     make=make,
     packages=("pytabkit", "torch"),
     extra="modern",
+    cost=8.0,
+    needs_validation=True,
     uses_gpu=True,
     notes=("max_seconds is enforced from outside", "cannot be saved"),
 )

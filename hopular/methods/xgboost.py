@@ -142,5 +142,6 @@ METHOD = Method(
     make=make,
     paper_name="XGBoost",
     packages=("xgboost",),
+    cost=2.0,
     uses_gpu=True,
 )

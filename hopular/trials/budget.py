@@ -59,7 +59,7 @@ class Budget:
 
         Hopular may be a member of an ensemble, so it concerns that too.
         """
-        is_concerned = method.has_architecture or method.group == "ensemble"
+        is_concerned = method.has_architecture or method.is_ensemble
         return self if is_concerned else replace(self, architecture="default")
 
     def slots(self, grid_size: int | None) -> int:

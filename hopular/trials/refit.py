@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from hopular.data.splits import Split
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
-NEED_VALIDATION = ("deep", "plain", "modern")  # groups of networks, which cannot tell by themselves when to stop
 MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
 
 
@@ -34,7 +33,7 @@ def replicate_seeds(record: Record, replicates: int) -> list[int]:
 
 def refit_rows(method: Method, split: Split) -> Rows:
     """Return the rows that a model of the method is refitted on: all of the split, for a network all but validation."""
-    parts = (split.train, split.test) if method.group in NEED_VALIDATION else (split.train, split.valid, split.test)
+    parts = (split.train, split.test) if method.needs_validation else (split.train, split.valid, split.test)
     return np.sort(np.concatenate(parts))
 
 

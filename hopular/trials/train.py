@@ -60,7 +60,7 @@ def train(
 
     params, each = dict(record.params), budget.seconds_per_trial
     max_seconds, members = record.max_seconds, 1
-    if get_method(method).group == "ensemble":
+    if get_method(method).is_ensemble:
         members = len(params.get("members") or [None])
         max_seconds = max_seconds or (each and SOFT * each * members)
     run = Run(record.seed if seed is None else seed, threads, device, max_seconds)

@@ -275,6 +275,17 @@ def test_every_method_has_a_space_and_every_space_a_method() -> None:
     assert sorted(spaces) == sorted(method_names())
 
 
+@pytest.mark.parametrize("name", AVAILABLE)
+def test_a_method_declares_what_it_can_do_and_needs(name: str) -> None:
+    method = methods()[name]
+    estimator = make(name, method.tasks[0])
+    assert method.retrieves == hasattr(estimator, "retrieve")
+    assert method.needs_validation == (method.group in ("deep", "plain", "modern"))
+    assert not method.has_curve or method.needs_validation
+    assert ("safetensors" in method.model_packages) == (method.group in ("deep", "plain"))
+    assert method.cost > 0
+
+
 def test_the_groups_are_complete() -> None:
     expected = {
         "deep": {"hopular", "npt", "snn", "mlp"},

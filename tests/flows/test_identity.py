@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,8 +9,6 @@ from typing import Any
 
 import pytest
 
-import hopular.methods
-import search_spaces
 from flows import tasks
 from flows.benchmark import hopular_benchmark
 from flows.plan import Plan
@@ -23,6 +19,7 @@ from flows.tracking.summary import load_results
 from hopular.cli.display import show_progress
 from hopular.evaluation.compare import compare
 from hopular.report.page import render
+from tests.toys import edit, plugin_methods, write_plugin
 
 pytestmark = pytest.mark.slow
 METHOD = '''"""The class that is named here, always."""
@@ -49,29 +46,12 @@ METHOD = Method(name="same", title="Same", group="floor", make=lambda task, para
 def plugin(tmp_path_factory: pytest.TempPathFactory, prefect_server: str) -> Iterator[Path]:
     """The file of the method, with a runs folder of its own."""
     folder = tmp_path_factory.mktemp("identity")
-    for name, text in (("methods", METHOD), ("search_spaces", "def grid(size):\n    return [{}]\n")):
-        (folder / name).mkdir()
-        (folder / name / "same.py").write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
+    file = write_plugin(folder, "same", METHOD)
+    with pytest.MonkeyPatch.context() as patch, plugin_methods(folder):
         patch.setenv("HOPULAR_RUNS", str(folder / "runs"))
         patch.setenv("HOPULAR_CACHE", str(folder / "cache"))
-        patch.setenv("HOPULAR_PLUGINS", str(folder))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
-        patch.setattr(hopular.methods, "__path__", [*hopular.methods.__path__, str(folder / "methods")])
-        patch.setattr(search_spaces, "__path__", [*search_spaces.__path__, str(folder / "search_spaces")])
-        hopular.methods.methods.cache_clear()
-        yield folder / "methods" / "same.py"
-    for package in ("hopular.methods", "search_spaces"):
-        sys.modules.pop(f"{package}.same", None)
-    hopular.methods.methods.cache_clear()
-
-
-def change(file: Path, old: str, new: str) -> None:
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-    later = file.stat().st_mtime_ns + 10_000_000
-    os.utime(file, ns=(later, later))
+        yield file
 
 
 def run(capfd: pytest.CaptureFixture[str], **values: Any) -> SimpleNamespace:
@@ -94,13 +74,13 @@ def test_a_changed_method_is_computed_again_and_the_terminal_says_why(
     assert (first.units, first.reused, first.failed) == (2, 0, {})
     assert not [line for line in first.lines if "changed" in line]
 
-    change(plugin, "# the first", "# whichever is the first of them")
-    change(plugin, '"""The class that is named here, always."""', '"""Another docstring."""')
+    edit(plugin, "# the first", "# whichever is the first of them")
+    edit(plugin, '"""The class that is named here, always."""', '"""Another docstring."""')
     again = run(capfd)
     assert (again.benchmark, again.reused) == (first.benchmark, 2)
     assert len([line for line in again.lines if line.endswith("(finished before)")]) == 2
 
-    change(plugin, "np.eye(len(self.classes_))[0]", "np.eye(len(self.classes_))[-1]")
+    edit(plugin, "np.eye(len(self.classes_))[0]", "np.eye(len(self.classes_))[-1]")
     other = run(capfd)
     assert (other.units, other.reused, other.failed) == (2, 1, {})
     assert other.benchmark != first.benchmark
@@ -123,7 +103,7 @@ def test_a_changed_method_is_computed_again_and_the_terminal_says_why(
     changes = compare(load_results(open_store(), first.benchmark), load_results(open_store(), other.benchmark))
     assert len(changes.scores) == 2
 
-    change(plugin, "        self.classes_ =", "        raise RuntimeError('it is broken now')\n        self.classes_ =")
+    edit(plugin, "        self.classes_ =", "        raise RuntimeError('it is broken now')\n        self.classes_ =")
     broken = run(capfd)
     assert ["it is broken now" in why for why in broken.failed.values()] == [True]
     assert [line for line in broken.lines if line.startswith("same: its code has changed since ")]

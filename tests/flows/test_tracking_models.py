@@ -16,11 +16,12 @@ import pytest
 
 from flows.pyfunc_model import HopularModel
 from flows.tracking.lineage import Lineage
-from flows.tracking.models import MAKER, log_model, note_no_model
+from flows.tracking.models import MAKER, PACKAGES, log_model, note_no_model
 from flows.tracking.units import start_unit
 from hopular.data.dataset import Dataset
 from hopular.methods import Run, get_method
 from hopular.methods.saved import save_model
+from tests.toys import plugin_methods, write_plugin
 
 PREDICT = """
 import sys, json, mlflow, pandas as pd
@@ -96,6 +97,35 @@ def test_a_model_has_signature_example_requirements_and_metrics(
     assert "torch==" not in needs
     assert not [path for path in folder.rglob("*") if path.suffix in (".pkl", ".pickle")]
     assert not [path for path in folder.rglob("*") if path.is_file() and path.read_bytes()[:2] == b"\x80\x04"]
+
+
+PLUGIN = """
+from hopular.methods.method import Method
+from hopular.methods.prepared import prepared
+
+
+def make(task, params, run):
+    from sklearn.naive_bayes import GaussianNB
+
+    return prepared(task, GaussianNB())
+
+
+METHOD = Method("mine", "Mine", "classical", make, packages=("dateutil",), model_packages=("safetensors",))
+"""
+
+
+def test_the_requirements_are_those_of_the_method_and_of_the_members_of_an_ensemble(
+    client: Any, unit: str, flowers: Dataset, tmp_path: Path
+) -> None:
+    write_plugin(tmp_path, "mine", PLUGIN)
+    with plugin_methods(tmp_path):
+        fit(flowers, tmp_path / "alone", "mine")
+        fit(flowers, tmp_path / "together", "ensemble", members=[("mine", {}, None)])
+        for folder, method in (("alone", "mine"), ("together", "ensemble")):
+            arguments: Any = (tmp_path / folder, method, "classification", flowers.classes, flowers.X, {})
+            model = client.get_logged_model(log_model(client, unit, *arguments))
+            needs = Path(model.artifact_location.removeprefix("file://"), "requirements.txt").read_text()
+            assert {line.partition("==")[0] for line in needs.split()} == {*PACKAGES, "python-dateutil", "safetensors"}
 
 
 def test_logging_again_replaces_the_model_unless_it_is_registered(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 import hopular.methods
-import search_spaces
 from hopular.methods import fingerprint, methods
 from hopular.methods.fingerprint import (
     NOT_COMPUTING,
@@ -25,6 +24,7 @@ from hopular.methods.fingerprint import (
     take_fingerprint,
 )
 from hopular.methods.plain import VARIANTS
+from tests.toys import edit, plugin_methods, write_plugin
 
 ROOT = Path(hopular.__file__).parents[1]
 METHOD = '''"""Answers a number."""
@@ -41,34 +41,15 @@ def make(task, params, run):
 
 METHOD = Method(name="mine", title="Mine", group="floor", make=make, packages=("safetensors",))
 '''
-SPACE = "def grid(size):\n    return [{'a': 1}]\n"
 
 
 @pytest.fixture
-def plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def plugin(tmp_path: Path) -> Iterator[Path]:
     """A method in a folder of its own, with a file that it imports by a plain name when it is made."""
-    for name in ("methods", "search_spaces"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "methods" / "mine.py").write_text(METHOD.format(helper="answers"))
-    (tmp_path / "search_spaces" / "mine.py").write_text(SPACE)
+    write_plugin(tmp_path, "mine", METHOD.format(helper="answers"), "def grid(size):\n    return [{'a': 1}]\n")
     (tmp_path / "answers.py").write_text("def answer():\n    return 1\n")
-    monkeypatch.setenv("HOPULAR_PLUGINS", str(tmp_path))
-    monkeypatch.setattr(hopular.methods, "__path__", [*hopular.methods.__path__, str(tmp_path / "methods")])
-    monkeypatch.setattr(search_spaces, "__path__", [*search_spaces.__path__, str(tmp_path / "search_spaces")])
-    hopular.methods.methods.cache_clear()
-    yield tmp_path
-    for package in ("hopular.methods", "search_spaces"):
-        sys.modules.pop(f"{package}.mine", None)
-    hopular.methods.methods.cache_clear()
-
-
-def change(file: Path, old: str, new: str) -> None:
-    """Another text, and another time, as an editor would leave them."""
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-    later = file.stat().st_mtime_ns + 10_000_000
-    os.utime(file, ns=(later, later))
+    with plugin_methods(tmp_path):
+        yield tmp_path
 
 
 @pytest.mark.parametrize(
@@ -85,7 +66,7 @@ def change(file: Path, old: str, new: str) -> None:
 )
 def test_comments_docstrings_and_layout_do_not_count(plugin: Path, file: str, old: str, new: str) -> None:
     before = take_fingerprint("mine")
-    change(plugin / file, old, new)
+    edit(plugin / file, old, new)
     assert take_fingerprint("mine") == before
 
 
@@ -100,7 +81,7 @@ def test_comments_docstrings_and_layout_do_not_count(plugin: Path, file: str, ol
 )
 def test_every_file_that_a_plug_in_runs_counts(plugin: Path, file: str, old: str, new: str) -> None:
     before, others = take_fingerprint("mine"), take_fingerprint("knn")
-    change(plugin / file, old, new)
+    edit(plugin / file, old, new)
     assert take_fingerprint("mine").code != before.code
     assert take_fingerprint("knn") == others
 
@@ -111,10 +92,10 @@ def test_helpers_are_found_wherever_they_can_be_imported_from(plugin: Path, help
     (plugin / "shared" / "__init__.py").write_text("from shared.deeper import answer\n")
     for name in ("shared/deeper.py", "shared/answers.py", "methods/answers.py"):
         (plugin / name).write_text("def answer():\n    return 1\n")
-    change(plugin / "methods" / "mine.py", "from answers import", f"from {helper} import")
+    edit(plugin / "methods" / "mine.py", "from answers import", f"from {helper} import")
     place = {"shared.answers": "shared/answers.py", "shared": "shared/deeper.py"}.get(helper, "methods/answers.py")
     before = take_fingerprint("mine")
-    change(plugin / place, "return 1", "return 2")
+    edit(plugin / place, "return 1", "return 2")
     assert take_fingerprint("mine").code != before.code
 
 
@@ -130,6 +111,8 @@ def test_the_versions_are_those_of_the_libraries_that_a_method_declares(plugin: 
 def test_a_package_is_known_by_the_distribution_that_it_belongs_to() -> None:
     assert fingerprint.version_of("sklearn") == version("scikit-learn")
     assert fingerprint.version_of("no_such_package") == "unknown"
+    assert fingerprint.requirement_of("sklearn") == f"scikit-learn=={version('scikit-learn')}"
+    assert fingerprint.requirement_of("no_such_package") == ""
 
 
 def test_the_type_of_the_device_counts_where_it_is_used() -> None:
