@@ -20,10 +20,10 @@ from hopular.automl.outcome import make_leaderboard, make_results
 from hopular.automl.portfolio import choose_methods
 from hopular.automl.race import Race
 from hopular.automl.refit import NO_TIME, Spare, expected_seconds, refit
-from hopular.automl.schema import learn_schema
 from hopular.automl.work import FitError, working_folder
 from hopular.data.audit import Finding, audit
 from hopular.data.dataset import Dataset
+from hopular.data.schema import learn_schema
 from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
 from hopular.report.words import plural

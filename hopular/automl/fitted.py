@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from hopular import __version__
-from hopular.automl.schema import Schema, read_features
+from hopular.data.schema import Schema, read_features
 from hopular.evaluation.results import Delivered, Results, model_title, title
 from hopular.methods.saved import load_model
 from hopular.report import words

@@ -8,11 +8,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.automl.schema import Schema, learn_schema, read_features
 from hopular.data import DataError, load
 from hopular.data.formats import read_table
+from hopular.data.schema import Schema, learn_schema, read_features
 from hopular.data.sources.file import read_rows
 from tests.automl.conftest import flowers
+
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def test_a_schema_survives_json() -> None:
