@@ -17,8 +17,8 @@ from flows.schedule import Course, reason_of
 from flows.tracking.champion import Candidate
 from flows.tracking.lineage import make_maker
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Maker, Results, Unit
+from hopular.formatting import plural
 from hopular.redaction import without_secrets
-from hopular.report.words import plural
 
 TEXT = ("dataset", "method", "split", "metric")
 

@@ -21,8 +21,8 @@ from flows.tracking.summary import list_benchmarks, load_results
 from hopular.data.formats import stem
 from hopular.evaluation.compare import Comparison, compare, merge
 from hopular.evaluation.results import Results
+from hopular.formatting import plural
 from hopular.redaction import without_secrets
-from hopular.report.words import plural
 
 NEW, BAD = "hopular.dataset.new", "hopular.dataset.refused"  # events that automations can wait for
 

@@ -23,11 +23,11 @@ from hopular.evaluation.compare import Comparison
 from hopular.evaluation.results import Results, architecture_of
 from hopular.evaluation.scores import failed_units
 from hopular.evaluation.verdict import headline
+from hopular.formatting import plural
 from hopular.paper.footprint import kept_footprint
 from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
 from hopular.report.page import write_report
 from hopular.report.statistics import cost_plots, significance
-from hopular.report.words import plural
 
 STYLE = Path(hopular.report.__file__).parent / "page.css"
 ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"

@@ -37,7 +37,7 @@ from flows.tracking.pictures import log_pictures
 from flows.tracking.store import open_store, patiently
 from flows.tracking.trials import TrialLog, reconcile
 from flows.tracking.units import State, finish_unit, log_best, log_scores, start_unit, unit_metrics
-from hopular import settings
+from hopular import formatting, settings
 from hopular.data import load, make_splits
 from hopular.data.audit import audit as audit_dataset
 from hopular.data.dataset import Task
@@ -49,7 +49,6 @@ from hopular.methods import get_method
 from hopular.methods.fingerprint import take_fingerprint
 from hopular.methods.saved import load_model
 from hopular.redaction import without_secrets
-from hopular.report import words
 from hopular.trials.criterion import metric_of
 from hopular.trials.engine import SearchResult, read_result
 from hopular.trials.engine import search as run_search
@@ -361,7 +360,7 @@ def refit(unit: Assignment, found: Json, trained: Json, decision: Decision) -> s
                 should_stop=should_stop,
             )
         count = "-".join(dict.fromkeys([str(min(done.rows)), str(max(done.rows))]))
-        said = {ROWS: count, TRAINED_ON: f"trained on {words.of_rows(done.rows, len(dataset))}"}
+        said = {ROWS: count, TRAINED_ON: f"trained on {formatting.of_rows(done.rows, len(dataset))}"}
         log = partial(log_model, client, found["run_id"], folder, unit.method, dataset.task, done.classes)
         model_id = patiently(partial(log, dataset.X.head(5), {}, said))
     return patiently(partial(promote, client, decision, model_id, said[ROWS], said[TRAINED_ON]))

@@ -30,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from flows.tracking.store import is_away, one_at_a_time
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -26,7 +26,7 @@ from hopular.data.dataset import Dataset
 from hopular.data.schema import learn_schema
 from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
-from hopular.report.words import plural
+from hopular.formatting import plural
 from hopular.trials.problem import Problem, make_problem
 from hopular.trials.refit import refit_rows
 from hopular.trials.warm import keep_warm

@@ -18,11 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hopular import __version__
+from hopular import __version__, formatting
 from hopular.data.schema import Schema, read_features
 from hopular.evaluation.results import Delivered, Results, model_title, title
 from hopular.methods.saved import load_model
-from hopular.report import words
 
 FORMAT = 3  # of the folder; raised when an older reader would misunderstand it
 NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
@@ -61,7 +60,7 @@ class Facts:
         who = "trained on" if len(set(self.rows)) == 1 else "members trained on"
         if self.no_refit and len(set(self.rows)) == 1:
             return f"{who} the {self.rows[0]:,} training rows of {self.table_rows:,}: {self.no_refit}"
-        said = f"{who} {words.of_rows(self.rows, self.table_rows)}"
+        said = f"{who} {formatting.of_rows(self.rows, self.table_rows)}"
         if self.no_refit:
             return f"{said}: {self.no_refit}"
         return said if min(self.rows) == self.table_rows else f"{said}; validation rows tell networks when to stop"

@@ -19,8 +19,8 @@ from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, Unit
+from hopular.formatting import plural
 from hopular.redaction import without_secrets
-from hopular.report.words import plural
 from hopular.trials.criterion import DEFAULT, metric_of
 from hopular.trials.record import Record
 

@@ -17,7 +17,7 @@ from hopular import settings
 from hopular.cli.display import show_progress
 from hopular.cli.frame import FAILED, INTERRUPTED, log_file
 from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 if TYPE_CHECKING:
     from flows.plan import Plan

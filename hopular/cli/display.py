@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 if TYPE_CHECKING:
     from rich.console import Group

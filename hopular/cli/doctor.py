@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 from hopular.cli.frame import FAILED
 from hopular.cli.screen import Json, say, show_json, show_mark, waiting
+from hopular.formatting import plural
 from hopular.redaction import without_secrets
-from hopular.report.words import plural
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement

@@ -182,7 +182,7 @@ def _range(dataset: Dataset) -> str:
 
 
 def _show(fitted: Fitted, folder: Path, seconds: float) -> None:
-    from hopular.report.words import plural
+    from hopular.formatting import plural
 
     findings = fitted.results.datasets[0].findings
     marks = {"serious": "fail", "warning": "warn", "note": "note"}
@@ -205,8 +205,8 @@ def _show(fitted: Fitted, folder: Path, seconds: float) -> None:
 
 
 def _show_board(board: pd.DataFrame) -> None:
+    from hopular import formatting
     from hopular.evaluation.metrics import METRICS
-    from hopular.report import words
 
     metric = METRICS[str(board["metric"].iloc[0])]
     losses = ["log loss"] if metric.name == "accuracy" else []  # a regression's loss is its score
@@ -214,8 +214,8 @@ def _show_board(board: pd.DataFrame) -> None:
     rows = []
     for row in board[board["validation"].notna()].to_dict("records"):
         scores = [row["validation"], row["test"], *([row["loss"]] if losses else [])]
-        cells = ["›" if row["is_chosen"] else "", str(row["title"]), *map(words.score, scores)]
-        rows.append([*cells, words.seconds(row["seconds"]), str(row["trials"] or "")])
+        cells = ["›" if row["is_chosen"] else "", str(row["title"]), *map(formatting.score, scores)]
+        rows.append([*cells, formatting.seconds(row["seconds"]), str(row["trials"] or "")])
     decides = f" The {losses[0]} on the validation rows decides." if losses else ""
     say(f"{metric.title} on validation and test rows.{decides}", style="bold")
     show_table(columns, rows, right=columns[2:])

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from rich.markup import escape
 
 from hopular.cli.screen import complain, console
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 if TYPE_CHECKING:
     import pandas as pd

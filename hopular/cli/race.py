@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TextIO
 
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -160,7 +160,7 @@ class _Picture:
 
 
 def _plan(news: News) -> str:
-    from hopular.report.words import plural
+    from hopular.formatting import plural
 
     resumed = f", going on after {plural(news.trials, 'setting')}" if news.trials else ""
     return f"trying {plural(len(news.methods), 'method')}{resumed}"

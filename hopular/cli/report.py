@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from hopular.cli.screen import Json, console, say, show_json, show_table
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 if TYPE_CHECKING:
     import pandas as pd

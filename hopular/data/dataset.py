@@ -14,7 +14,7 @@ import pandas as pd
 from hopular.data.errors import DataError
 from hopular.data.numbers import Form
 from hopular.data.protocol import Protocol
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 Task = Literal["classification", "regression"]
 Kind = Literal["continuous", "categorical"]

@@ -32,7 +32,7 @@ import pandas as pd
 from hopular.data.dataset import Task
 from hopular.data.errors import DataError
 from hopular.data.numbers import UNKNOWN, Form, NumberForm, Style, guess_form, is_doubtful, read_number, split_unit
-from hopular.report.words import plural
+from hopular.formatting import plural
 from hopular.util import did_you_mean
 
 KINDS = ("continuous", "categorical", "date", "text", "id", "drop")  # the last three are left out

@@ -38,7 +38,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, Str
 from hopular.data.dataset import PARTS, Dataset
 from hopular.data.errors import DataError
 from hopular.data.protocol import Order, Protocol
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 Rows = npt.NDArray[np.int64]
 

@@ -18,7 +18,7 @@ import pandas as pd
 
 from hopular.data.errors import DataError
 from hopular.data.numbers import Style, is_doubtful
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 HEAD = 64 * 1024  # bytes that the dialect is found out from
 MISSING = ("?", "\t", *(" " * n for n in range(1, 17)))  # beside what pandas takes for missing

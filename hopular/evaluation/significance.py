@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.evaluation.scores import orient
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 Array = np.ndarray[Any, Any]
 DRAWS = 20_000  # from the posterior: probabilities to about 0.4 %

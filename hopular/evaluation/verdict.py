@@ -20,8 +20,8 @@ from hopular.evaluation.scores import (
     without_doubtful,
 )
 from hopular.evaluation.significance import full_methods, wilcoxon_holm
+from hopular.formatting import plural
 from hopular.methods import methods
-from hopular.report.words import plural
 
 ALPHA = 0.05
 

@@ -24,8 +24,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 
 from hopular.data.dataset import Task
+from hopular.formatting import plural
 from hopular.methods.preparation import Way, as_frame, learn_preparation, mean_and_scale
-from hopular.report.words import plural
 
 Array = np.ndarray[Any, Any]
 

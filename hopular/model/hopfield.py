@@ -14,7 +14,7 @@ import torch
 from scipy.special import wrightomega
 from torch import Tensor
 
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 
 def _check_beta(beta: float) -> None:

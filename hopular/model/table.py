@@ -21,6 +21,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
 from torch import Tensor
 
+from hopular.formatting import plural
 from hopular.model.architecture import WIDE
 from hopular.model.checkpoint import Checkpoint
 from hopular.model.encoding import Attribute, as_frame, learn_encoding, mean_and_scale
@@ -31,7 +32,6 @@ from hopular.model.prediction import gather, predict_target, store_rows
 from hopular.model.recipe import Recipe
 from hopular.model.storage import load_model, save_model
 from hopular.model.trainer import Hook, Part, Result, train
-from hopular.report.words import plural
 
 EvalSet = tuple[Any, Any]
 MEMBERS, FEW_ROWS, MANY_MEMBERS = 4, 500, 8  # members by default; those of tables up to so many rows, if not wide

@@ -12,13 +12,14 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from hopular import formatting
 from hopular.data.dataset import Task
 from hopular.evaluation.metrics import METRICS, PRIMARY, Metric
 from hopular.evaluation.ranks import rank_results
 from hopular.evaluation.results import DatasetFacts, Results, Unit, title
 from hopular.evaluation.scores import NORMAL, failed_units, leaderboard_matrix, missing_units, summarise
 from hopular.evaluation.verdict import per_dataset
-from hopular.report import plots, words
+from hopular.report import plots
 from hopular.report.leaderboard import OURS, group_of
 from hopular.report.svg import Scale, span
 
@@ -206,7 +207,7 @@ def _note(method: str, absent: set[str], units: list[Unit]) -> str:
     if method in absent:
         return "not run on all splits" if states else "not run"
     if "failed" in states:
-        return f"failed on {states.count('failed')} of {words.plural(len(states), 'split')}"
+        return f"failed on {states.count('failed')} of {formatting.plural(len(states), 'split')}"
     return "no score on some splits"
 
 

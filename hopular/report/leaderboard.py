@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
+from hopular import formatting
 from hopular.evaluation.cost import cost_table
 from hopular.evaluation.ranks import rank_results, summary
 from hopular.evaluation.results import Results
@@ -16,7 +17,6 @@ from hopular.evaluation.scores import directions, failed_units, leaderboard_matr
 from hopular.evaluation.scores import without_doubtful as sound_only
 from hopular.evaluation.significance import full_methods
 from hopular.methods import methods
-from hopular.report import words
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -52,25 +52,31 @@ class Column:
 
 
 COLUMNS = (
-    Column("place", "#", words.whole, "low"),
+    Column("place", "#", formatting.whole, "low"),
     Column("title", "Method"),
     Column("group", "Group"),
-    Column("mean_rank", "Mean rank", words.number, "low", "over datasets; 1 is best, ties share their average place"),
     Column(
-        *("median_rank", "Median rank", words.number, "low", "over datasets, with its 95 % interval"),
+        "mean_rank", "Mean rank", formatting.number, "low", "over datasets; 1 is best, ties share their average place"
+    ),
+    Column(
+        *("median_rank", "Median rank", formatting.number, "low", "over datasets, with its 95 % interval"),
         bounds=("median_low", "median_high"),
     ),
-    Column("sound_rank", "Without doubtful", words.number, "low", "mean rank without datasets with serious findings"),
     Column(
-        *("sound_median", "Median without doubtful", words.number, "low"),
-        "median rank without datasets with serious findings",
+        "sound_rank", "Without doubtful", formatting.number, "low", "mean rank without datasets with serious findings"
     ),
-    Column("relative", "Relative score", words.number, "high", "per dataset 1 for the best method and 0 for the worst"),
-    Column("wins", "Wins", words.whole, "high", "datasets on which no method was better"),
-    Column("datasets", "Datasets", words.whole, "high", "on which it has a rank"),
-    Column("failed", "Failed", words.whole, "low", "dataset x split pairs; a method that failed ranks last there"),
-    Column("seconds", "Training", words.seconds, "low", "mean duration of one training"),
-    Column("memory", "Memory", words.memory, "low", "peak of a training process"),
+    Column(
+        *("sound_median", "Median without doubtful", formatting.number, "low"),
+        "median rank over datasets without serious findings",
+    ),
+    Column(
+        "relative", "Relative score", formatting.number, "high", "per dataset 1 for the best method and 0 for the worst"
+    ),
+    Column("wins", "Wins", formatting.whole, "high", "datasets on which no method was better"),
+    Column("datasets", "Datasets", formatting.whole, "high", "on which it has a rank"),
+    Column("failed", "Failed", formatting.whole, "low", "dataset x split pairs; a method that failed ranks last there"),
+    Column("seconds", "Training", formatting.seconds, "low", "mean duration of one training"),
+    Column("memory", "Memory", formatting.memory, "low", "peak of a training process"),
 )
 
 

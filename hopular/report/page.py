@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from markupsafe import Markup
 
+from hopular import formatting
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
 from hopular.evaluation.results import Delivered, Maker, Results, Unit, model_title
 from hopular.evaluation.results import title as title_of
 from hopular.evaluation.scores import failed_units, untried_units
 from hopular.evaluation.verdict import headline
-from hopular.report import words
 from hopular.report.datasets import dataset_sections
 from hopular.report.leaderboard import OURS, group_of, leaderboard, shown_columns, to_csv, to_latex, to_markdown
 from hopular.report.published import paper_views
@@ -116,7 +116,7 @@ def _template() -> Template:
     environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
     environment.tests["finite"] = math.isfinite
     environment.globals |= {
-        "words": words,
+        "formatting": formatting,
         "moment": _moment,
         "nan": math.nan,
         "ours": OURS,
@@ -135,7 +135,7 @@ def _in_two(text: str) -> tuple[str, str]:
 def _meta(results: Results, board: pd.DataFrame) -> list[str]:
     splits = len({(unit.dataset, unit.split) for unit in results.units})
     counts = ((len(results.datasets), "dataset"), (len(board), "method"), (splits, "split"))
-    return [*(words.plural(count, noun) for count, noun in counts), _moment(results.created)]
+    return [*(formatting.plural(count, noun) for count, noun in counts), _moment(results.created)]
 
 
 def _model(results: Results) -> ModelView | None:
@@ -161,13 +161,13 @@ def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
     best = placed[placed["place"] == 1]
     if len(best):
         leader = best["title"].iloc[0] if len(best) == 1 else f"{len(best)} methods tie"
-        tiles.append(Tile("Best mean rank", leader, f"mean rank {words.number(best['mean_rank'].iloc[0])}"))
+        tiles.append(Tile("Best mean rank", leader, f"mean rank {formatting.number(best['mean_rank'].iloc[0])}"))
     for _, mine in placed[placed["method"] == OURS].iterrows():
-        place = f"{words.place(mine['place'])} of {len(placed)}"
-        tiles.append(Tile(mine["title"], place, f"mean rank {words.number(mine['mean_rank'])}"))
+        place = f"{formatting.place(mine['place'])} of {len(placed)}"
+        tiles.append(Tile(mine["title"], place, f"mean rank {formatting.number(mine['mean_rank'])}"))
     doubtful = sum(facts.is_doubtful for facts in results.datasets)
     note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
-    return [*tiles, Tile("Datasets", words.whole(len(results.datasets)), note), *_run_tiles(results)]
+    return [*tiles, Tile("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(results)]
 
 
 def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
@@ -175,15 +175,15 @@ def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
     task, total = results.datasets[0].task, results.datasets[0].rows
     metric, rows = METRICS[PRIMARY[task]], [rows for _, _, rows in delivered.members]
     scores = results.scores[(results.scores["method"] == delivered.method) & (results.scores["metric"] == metric.name)]
-    used = words.whole(min(rows)) if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
-    shares = words.plural(len(delivered.members), "member")
+    used = formatting.whole(min(rows)) if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
+    shares = formatting.plural(len(delivered.members), "member")
     return [
         Tile(
             "The model",
             results.title(delivered.method),
             shares if len(delivered.members) > 1 else "chosen by validation",
         ),
-        Tile(metric.title, words.score(float(scores["value"].iloc[0])), "on the test rows"),
+        Tile(metric.title, formatting.score(float(scores["value"].iloc[0])), "on the test rows"),
         Tile("Rows trained on", used, f"of {total:,}"),
     ]
 
@@ -192,11 +192,11 @@ def _run_tiles(results: Results) -> list[Tile]:
     """Count what was run and for how long."""
     failed, untried = len(failed_units(results)), len(untried_units(results))
     note = f"{failed} failed" if failed else "none failed"
-    searches = words.whole(len(results.units) - untried)
+    searches = formatting.whole(len(results.units) - untried)
     tiles = [Tile("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
     spent = sum(unit.search_seconds for unit in results.units)
     if spent:
-        tiles.append(Tile("Time of searches", words.seconds(spent), "summed over all processes"))
+        tiles.append(Tile("Time of searches", formatting.seconds(spent), "summed over all processes"))
     return tiles
 
 
@@ -226,7 +226,7 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
     failed = failed_units(results)
     if failed:
         names = ", ".join(dict.fromkeys(results.title(unit.method) for unit in failed))
-        searches = words.plural(len(results.units) - len(untried), "search")
+        searches = formatting.plural(len(results.units) - len(untried), "search")
         notices.append(f"{len(failed)} of {searches} failed ({names}); see Failures.")
     return notices
 
@@ -251,7 +251,7 @@ def _makers(results: Results) -> list[MakerRow]:
     return [
         MakerRow(
             title=results.title(units[0][0].method),
-            units=words.plural(len(units), "unit")
+            units=formatting.plural(len(units), "unit")
             if len(units) == counts[units[0][0].method]
             else ", ".join(f"{unit.dataset} {unit.split}" for unit, _ in units),
             maker=min((maker for _, maker in units), key=lambda maker: maker.made),
@@ -274,9 +274,9 @@ def _changes(changes: Comparison) -> dict[str, Any]:
         ("Failed before, and no longer", [f"{title_of(method)} on {dataset}" for dataset, method in changes.recovered]),
     )
     summary = (
-        f"{len(moved)} of {words.plural(len(changes.scores), 'score')} moved by more than noise; "
-        f"{len(leaders)} of {words.plural(len(changes.leaders), 'dataset')} {'has' if len(leaders) == 1 else 'have'} "
-        "a new leader."
+        f"{len(moved)} of {formatting.plural(len(changes.scores), 'score')} moved by more than noise; "
+        f"{len(leaders)} of {formatting.plural(len(changes.leaders), 'dataset')} "
+        f"{'has' if len(leaders) == 1 else 'have'} a new leader."
     )
     return {
         "before": changes.before,

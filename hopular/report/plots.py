@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from hopular.report import words
+from hopular import formatting
 from hopular.report.svg import Scale, drawing, element, hint, path, span, text
 
 LETTER = 6.3  # width of an average letter in a label, in units of the drawings
@@ -49,7 +49,7 @@ def critical_difference(
         marks.append(text(str(rank), place(rank), axis - 10, class_="tick", text_anchor="middle"))
     if difference is not None and difference <= place.high - 1:
         marks.append(element("path", class_="ruler", d=_ruler(left, place(1 + difference), 16)))
-        label = f"critical difference {words.number(difference)}"
+        label = f"critical difference {formatting.number(difference)}"
         marks.append(text(label, place(1 + difference) + 10, 20, class_="tick"))
     for level, clique in enumerate(cliques):
         ends = [place(ranks[name]) for name in clique]
@@ -65,8 +65,8 @@ def critical_difference(
         anchor, shift = ("end", -6) if is_left else ("start", 6)
         marks.append(text(_short(name, 31), edge + shift, y + 4, class_=f"name{style}", text_anchor=anchor))
         inner = "start" if is_left else "end"
-        marks.append(text(words.number(ranks[name]), edge - shift / 3, y - 4, class_="rank", text_anchor=inner))
-    summary = ", ".join(f"{name} {words.number(ranks[name])}" for name in order)
+        marks.append(text(formatting.number(ranks[name]), edge - shift / 3, y - 4, class_="rank", text_anchor=inner))
+    summary = ", ".join(f"{name} {formatting.number(ranks[name])}" for name in order)
     return drawing(
         width, top + row * middle, f"Critical-difference diagram of mean ranks: {summary}", marks, "plot wide"
     )
@@ -86,7 +86,7 @@ def cost(points: Sequence[Point], cost_label: str, score_label: str, unit: str, 
     least = min((point.score for point in shown if point.group != "floor"), default=-math.inf)
     y = Scale(*span([point.score for point in shown if point.score >= least], 0.1), bottom, top)
     spots = {point: (x(point.cost), min(y(point.score), bottom)) for point in shown}
-    say = words.seconds if unit == "seconds" else words.memory
+    say = formatting.seconds if unit == "seconds" else formatting.memory
     marks = [*_grid(x, y, [_round_cost(tick, unit) for tick in x.ticks]), text(score_label, 0, 12, class_="tick")]
     marks.append(text(cost_label, right, height - 8, class_="tick", text_anchor="end"))
     front = sorted((point for point in shown if point.is_on_front), key=lambda point: point.cost)
@@ -96,7 +96,7 @@ def cost(points: Sequence[Point], cost_label: str, score_label: str, unit: str, 
             corners += [(spots[point][0], corners[-1][1]), spots[point]]
         marks.append(element("path", class_="front", d=path(corners)))
     for point, (at_x, at_y) in spots.items():
-        told = f"{point.title}: {score_label} {words.number(point.score, 3)}, {say(point.cost)}"
+        told = f"{point.title}: {score_label} {formatting.number(point.score, 3)}, {say(point.cost)}"
         style = f"dot {point.group}{' on-front' if point.is_on_front else ''}{' off' if point.score < y.low else ''}"
         size = 5.5 if point.is_on_front else 4
         marks.append(element("circle", hint(told), class_=style, cx=at_x, cy=at_y, r=size))
@@ -142,7 +142,7 @@ def learning_curves(curves: Sequence[Curve], label: str, colours: Mapping[str, i
     ends: dict[str, float] = {}
     for curve, points in drawn:
         places = [(x(step), min(y(value), bottom)) for step, value in points]
-        told = hint(f"{curve.title}, split {curve.split}: best {words.score(max(value for _, value in points))}")
+        told = hint(f"{curve.title}, split {curve.split}: best {formatting.score(max(value for _, value in points))}")
         style = f"curve c{colours[curve.title] % COLOURS}"
         marks.append(element("path", told, class_=style, d=path(places)))
         ends[curve.title] = min(ends.get(curve.title, math.inf), places[-1][1])

@@ -8,11 +8,11 @@ from typing import Any
 
 import pandas as pd
 
+from hopular import formatting
 from hopular.evaluation.results import Results
 from hopular.evaluation.results import title as title_of
 from hopular.paper.published import PaperTable
 from hopular.paper.tables import paper_tables
-from hopular.report import words
 
 HEADINGS = {
     "title": "Method",
@@ -77,13 +77,13 @@ def _cells(values: pd.Series[Any], *, is_difference: bool) -> list[tuple[Any, st
     if pd.api.types.is_bool_dtype(values):
         return [("yes", "yes") if value else ("", "") for value in values]
     if not pd.api.types.is_numeric_dtype(values):
-        return [("", words.UNKNOWN) if pd.isna(value) else (value, str(value)) for value in values]
+        return [("", formatting.UNKNOWN) if pd.isna(value) else (value, str(value)) for value in values]
     digits = 0 if (values.dropna() % 1 == 0).all() else 2
     return [_number(float(value), digits, is_difference) for value in values]
 
 
 def _number(value: float, digits: int, is_difference: bool) -> tuple[Any, str]:
     if not math.isfinite(value):
-        return "", words.UNKNOWN
+        return "", formatting.UNKNOWN
     sign = "−" if value < 0 else "+" if is_difference and value > 0 else ""
     return value, f"{sign}{abs(value):,.{digits}f}"

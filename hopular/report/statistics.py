@@ -10,6 +10,7 @@ from typing import TypeVar
 import pandas as pd
 from markupsafe import Markup
 
+from hopular import formatting
 from hopular.evaluation.cost import cost_table
 from hopular.evaluation.ranks import rank_results
 from hopular.evaluation.results import Results
@@ -25,7 +26,7 @@ from hopular.evaluation.significance import (
     pairwise,
     wilcoxon_holm,
 )
-from hopular.report import plots, words
+from hopular.report import plots
 from hopular.report.leaderboard import OURS, group_of
 from hopular.report.svg import Scale, span
 
@@ -97,7 +98,7 @@ def significance(results: Results) -> Significance:
     )
     verdict = "do not all perform alike" if test.f_p_value < ALPHA else "cannot be told apart as a whole"
     sentences = [
-        f"Over {words.plural(test.n_datasets, 'dataset')}, the {test.n_methods} methods {verdict} "
+        f"Over {formatting.plural(test.n_datasets, 'dataset')}, the {test.n_methods} methods {verdict} "
         f"(Friedman's χ² = {test.statistic:.2f}; {_chance(test.f_p_value)} by the F of Iman and Davenport)."
     ]
     if test.f_p_value >= ALPHA:

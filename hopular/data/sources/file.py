@@ -21,8 +21,8 @@ from hopular.data.kinds import Array, convert, convert_target, missing_target, r
 from hopular.data.numbers import SIGNS, Form, NumberForm, Style, is_doubtful
 from hopular.data.protocol import Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
+from hopular.formatting import plural
 from hopular.redaction import without_secrets
-from hopular.report.words import plural
 from hopular.util import did_you_mean
 
 VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused

@@ -15,7 +15,7 @@ from hopular.data.download import UnreachableError
 from hopular.data.errors import DataError
 from hopular.data.kinds import convert, convert_target
 from hopular.data.numbers import Form
-from hopular.report.words import plural
+from hopular.formatting import plural
 
 VERSION = "2"  # of what this module makes of an answer
 RETRIES, DELAY = 3, 1.0  # of the download, and seconds between them
