@@ -44,9 +44,14 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     file = tmp_path / "folder" / "file.txt"
     with whole_file(file) as part:
         part.write_text("one")
-    with pytest.raises(RuntimeError, match="killed"), whole_file(file) as part:
-        part.write_text("tw")
-        raise RuntimeError("killed")
+
+    def fail() -> None:
+        with whole_file(file) as part:
+            part.write_text("tw")
+            raise RuntimeError("killed")
+
+    with pytest.raises(RuntimeError, match="killed"):
+        fail()
     assert file.read_text() == "one"
     assert list(file.parent.iterdir()) == [file]
 
