@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hopular.data import Dataset, Split, load, make_splits
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 from hopular.methods import get_method
 from hopular.trials.budget import Budget
 from hopular.trials.problem import Problem, make_problem

@@ -13,7 +13,7 @@ from flows.tracking.store import one_at_a_time
 from hopular import settings
 from hopular.data import DataError, load
 from hopular.data.download import UnreachableError
-from hopular.data.formats import is_data_file
+from hopular.data.read import is_data_file
 from hopular.data.sidecar import sidecar_of
 from hopular.data.sources.folder import files
 

@@ -18,7 +18,7 @@ from flows.publish import closing_words, rank, report, report_folder
 from flows.tracking.membership import store_id
 from flows.tracking.store import open_store, patiently
 from flows.tracking.summary import list_benchmarks, load_results
-from hopular.data.formats import stem
+from hopular.data.read import stem
 from hopular.evaluation.compare import Comparison, compare, merge
 from hopular.evaluation.results import Results
 from hopular.formatting import plural

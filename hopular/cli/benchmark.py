@@ -130,8 +130,8 @@ def check_plan(plan: Plan) -> None:
     elif plan.address is not None:
         _check_address(plan.address)
     from hopular.data import load
-    from hopular.data.errors import DataError
-    from hopular.data.formats import is_data_file
+    from hopular.data.dataset import DataError
+    from hopular.data.read import is_data_file
 
     first: DataError | None = None
     for reference in plan.references():

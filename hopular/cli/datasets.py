@@ -121,7 +121,7 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
 
 
 def _show_facts(facts: dict[str, Any]) -> None:
-    from hopular.data.audit.finding import percent, shortened
+    from hopular.data.audit.table import percent, shortened
 
     protocol = facts["protocol"]
     lines = {

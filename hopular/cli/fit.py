@@ -115,8 +115,8 @@ def _fit(
 def read_dataset(file: str, target: str | None) -> Dataset:
     """The dataset in a file; without a target, the likely one is suggested."""
     from hopular.data import load
-    from hopular.data.errors import DataError
-    from hopular.data.formats import is_data_file
+    from hopular.data.dataset import DataError
+    from hopular.data.read import is_data_file
     from hopular.data.sidecar import read_sidecar, sidecar_of
     from hopular.data.sources.file import read_rows
 
@@ -156,7 +156,7 @@ def _quoted(word: str) -> str:
 
 
 def _show_dataset(dataset: Dataset) -> None:
-    from hopular.data.audit.finding import percent
+    from hopular.data.audit.table import percent
 
     kinds = list(dataset.kinds.values())
     counts = [(kinds.count(kind), kind) for kind in ("continuous", "categorical") if kind in kinds]
@@ -172,7 +172,7 @@ def _show_dataset(dataset: Dataset) -> None:
 
 
 def _range(dataset: Dataset) -> str:
-    from hopular.data.audit.finding import percent, shortened
+    from hopular.data.audit.table import percent, shortened
 
     if dataset.task == "regression":
         return f"numbers from {dataset.y.min():z.4g} to {dataset.y.max():z.4g}"

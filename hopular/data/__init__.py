@@ -6,19 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hopular.data.catalog import expand, load, suites
-    from hopular.data.dataset import Dataset
-    from hopular.data.errors import DataError
-    from hopular.data.protocol import Protocol
+    from hopular.data.dataset import DataError, Dataset, Protocol
+    from hopular.data.sources import expand, load, suites
     from hopular.data.splits import Split, make_splits
 
 __all__ = ["DataError", "Dataset", "Protocol", "Split", "expand", "load", "make_splits", "suites"]
 
 _HOMES = {
-    "catalog": ("expand", "load", "suites"),
-    "dataset": ("Dataset",),
-    "errors": ("DataError",),
-    "protocol": ("Protocol",),
+    "dataset": ("DataError", "Dataset", "Protocol"),
+    "sources": ("expand", "load", "suites"),
     "splits": ("Split", "make_splits"),
 }
 

@@ -21,9 +21,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hopular import settings
-from hopular.data.dataset import Dataset
+from hopular.data.dataset import Dataset, Protocol
 from hopular.data.numbers import NumberForm
-from hopular.data.protocol import Protocol
 
 VERSION = 3  # of the layout of an entry
 PLAIN = ("name", "task", "source", "defects", "notes", "missing_codes")  # as they are, as metadata

@@ -16,7 +16,7 @@ import requests
 import urllib3
 from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
 
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 
 CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds without a byte

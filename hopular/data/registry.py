@@ -8,8 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from hopular.data.dataset import Task
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError, Task
 from hopular.util import did_you_mean
 
 

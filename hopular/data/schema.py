@@ -14,9 +14,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
-from hopular.data.dataset import Dataset, Task
-from hopular.data.errors import DataError
-from hopular.data.kinds import convert, read_numbers
+from hopular.data.columns import convert, read_numbers
+from hopular.data.dataset import DataError, Dataset, Task
 from hopular.data.numbers import Form, NumberForm
 from hopular.util import did_you_mean
 

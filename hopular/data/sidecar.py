@@ -27,12 +27,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hopular.data.dataset import Task
-from hopular.data.errors import DataError
-from hopular.data.formats import stem
-from hopular.data.kinds import KINDS, TASKS
+from hopular.data.columns import KINDS, TASKS
+from hopular.data.dataset import DataError, Protocol, Task
 from hopular.data.numbers import SIGNS
-from hopular.data.protocol import Protocol
+from hopular.data.read import stem
 from hopular.util import did_you_mean
 
 

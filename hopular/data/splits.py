@@ -35,9 +35,7 @@ import numpy.typing as npt
 import pandas as pd
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, train_test_split
 
-from hopular.data.dataset import PARTS, Dataset
-from hopular.data.errors import DataError
-from hopular.data.protocol import Order, Protocol
+from hopular.data.dataset import PARTS, DataError, Dataset, Order, Protocol
 from hopular.formatting import plural
 
 Rows = npt.NDArray[np.int64]

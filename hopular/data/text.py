@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 from hopular.data.numbers import Style, is_doubtful
 from hopular.formatting import plural
 

@@ -31,7 +31,7 @@ NOT_COMPUTING = (
     "hopular.methods.method",  # the contract: what a method declares is in its own file
     *("hopular.settings", "hopular.redaction", "hopular.formatting"),
     # The rows are known by a fingerprint of their own, however they were read.
-    *("hopular.data", "hopular.data.dataset", "hopular.data.errors", "hopular.data.protocol"),
+    *("hopular.data", "hopular.data.dataset"),
     # These carry jobs, records and models, and decide nothing.
     *("hopular.trials.storage", "hopular.trials.warm", "hopular.trials.worker"),
     "hopular.methods.saved",

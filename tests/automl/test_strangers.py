@@ -11,7 +11,7 @@ from hopular.automl import Fitted, fit_table, load_fitted
 from hopular.cli import app
 from hopular.cli.frame import run
 from hopular.data import load
-from hopular.data.formats import read_table
+from hopular.data.read import read_table
 
 pytestmark = pytest.mark.usefixtures("warm")
 RNG = np.random.default_rng(0)

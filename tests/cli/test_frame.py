@@ -13,8 +13,7 @@ from cyclopts import App
 from pydantic import BaseModel
 
 from hopular.cli.frame import run
-from hopular.data.errors import DataError
-from hopular.data.protocol import Protocol
+from hopular.data.dataset import DataError, Protocol
 
 toy = App(name="toy", result_action="return_value", suppress_keyboard_interrupt=False)
 

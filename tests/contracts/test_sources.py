@@ -11,8 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError, Dataset
 from hopular.data.sources import bundled, file, folder, openml, paper
 from hopular.data.splits import make_splits
 from tests.data.loopback import Reply, serve

@@ -10,9 +10,9 @@ import zipfile
 
 import pytest
 
-from hopular.data import archive
-from hopular.data.archive import check_workbook, read_bytes
-from hopular.data.errors import DataError
+from hopular.data import read
+from hopular.data.dataset import DataError
+from hopular.data.read import check_workbook, read_bytes
 
 SUFFIXES = (".csv", ".arff")
 CONTENT = b"a,b\n1,2\n3,4\n"
@@ -27,8 +27,8 @@ def make_zip(path, members, method=zipfile.ZIP_DEFLATED):
 
 
 def small_limits(monkeypatch):
-    monkeypatch.setattr(archive, "RATIO_FROM", 100_000)
-    monkeypatch.setattr(archive, "CHUNK", 10_000)
+    monkeypatch.setattr(read, "RATIO_FROM", 100_000)
+    monkeypatch.setattr(read, "CHUNK", 10_000)
 
 
 def test_a_plain_file_is_read_as_it_is(tmp_path):

@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from hopular.data.audit import Finding, audit
-from hopular.data.audit.finding import SEVERITIES, listing, percent
-from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError
+from hopular.data.audit.table import SEVERITIES, listing, percent
+from hopular.data.dataset import DataError, Dataset
 from hopular.data.registry import paper_names
 from hopular.data.sources import paper
 from hopular.data.splits import Split, make_splits

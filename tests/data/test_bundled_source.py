@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 from hopular.data.sources import bundled
 
 

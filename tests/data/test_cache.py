@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from hopular.data.cache import cache_key, cached
-from hopular.data.dataset import Dataset
-from hopular.data.protocol import Protocol
+from hopular.data.dataset import Dataset, Protocol
 
 
 def full_dataset() -> Dataset:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hopular.data import catalog
-from hopular.data.errors import DataError
+from hopular.data import sources
+from hopular.data.dataset import DataError
 
 CSV = "x,z,y\n" + "".join(f"{i * 3 % 11},{i * i % 7},{'ab'[i % 2]}\n" for i in range(20))
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 
 def test_suites() -> None:
-    suites = catalog.suites()
+    suites = sources.suites()
     assert {name: len(members) for name, members in suites.items()} == {
         "demo": 4,
         "small": 21,
@@ -35,21 +35,21 @@ def test_suites() -> None:
 
 
 def test_references_become_datasets_each_once(folder: Path) -> None:
-    assert catalog.expand("glass") == ["glass"]
-    assert catalog.expand(["demo", "iris", "Haberman", "monks_2:repaired", "openml:31"]) == [
-        *catalog.DEMO,
+    assert sources.expand("glass") == ["glass"]
+    assert sources.expand(["demo", "iris", "Haberman", "monks_2:repaired", "openml:31"]) == [
+        *sources.DEMO,
         "haberman-survival",
         "monks-2:repaired",
         "openml:31",
     ]
-    assert catalog.expand("data") == ["data/one.csv", "data/two.csv"]
-    assert catalog.expand(["data/one.csv", str(folder)]) == ["data/one.csv", *map(str, sorted(folder.iterdir()))]
-    assert catalog.expand("https://example.org/t.csv") == ["https://example.org/t.csv"]
+    assert sources.expand("data") == ["data/one.csv", "data/two.csv"]
+    assert sources.expand(["data/one.csv", str(folder)]) == ["data/one.csv", *map(str, sorted(folder.iterdir()))]
+    assert sources.expand("https://example.org/t.csv") == ["https://example.org/t.csv"]
 
 
 def test_a_name_comes_before_a_file_of_that_name(folder: Path) -> None:
     Path("glass").mkdir()
-    assert catalog.expand("glass") == ["glass"]
+    assert sources.expand("glass") == ["glass"]
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_a_name_comes_before_a_file_of_that_name(folder: Path) -> None:
 )
 def test_wrong_references(folder: Path, reference: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        catalog.expand(["iris", reference])
+        sources.expand(["iris", reference])
 
 
 def test_load_finds_the_source(folder: Path) -> None:
-    assert catalog.load("iris").name == "iris"
-    own = catalog.load("data/one.csv", target="y")
+    assert sources.load("iris").name == "iris"
+    own = sources.load("data/one.csv", target="y")
     assert (own.name, own.task, list(own.X.columns)) == ("one", "classification", ["x", "z"])
 
 
 def test_load_wants_one_dataset_and_a_target_for_files_alone(folder: Path) -> None:
     with pytest.raises(DataError, match=r"'demo' means 4 datasets: load them one by one \(iris, wine"):
-        catalog.load("demo")
+        sources.load("demo")
     with pytest.raises(DataError, match="target='x' can be given for your own file only; 'iris' has its target"):
-        catalog.load("iris", target="x")
+        sources.load("iris", target="x")

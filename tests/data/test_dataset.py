@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError, Dataset
 
 
 def table(**changes: object) -> Dataset:

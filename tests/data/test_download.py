@@ -11,8 +11,8 @@ import time
 import pytest
 
 from hopular.data import download
+from hopular.data.dataset import DataError
 from hopular.data.download import fetch
-from hopular.data.errors import DataError
 from tests.data.loopback import Reply, serve
 
 BODY = random.Random(0).randbytes(300_000)

@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from hopular.data.audit import audit
-from hopular.data.errors import DataError
-from hopular.data.protocol import Protocol
+from hopular.data.dataset import DataError, Protocol
 from hopular.data.sidecar import Sidecar
 from hopular.data.sources import file
 from hopular.data.splits import make_splits

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 from hopular.data.sources import folder
 
 CSV = "x,y\n" + "".join(f"{i / 7},{'ab'[i % 2]}\n" for i in range(20))

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.data.errors import DataError
-from hopular.data.formats import is_data_file, read_raw, read_table, stem
-from hopular.data.kinds import convert
+from hopular.data.columns import convert
+from hopular.data.dataset import DataError
+from hopular.data.read import is_data_file, read_raw, read_table, stem
 from hopular.data.text import HEAD
 
 FRAME = pd.DataFrame({"n": [1, 2, 3], "x": [0.5, np.nan, 2.5], "s": ["a", "b, c", None], "b": [True, False, True]})

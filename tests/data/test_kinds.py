@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hopular.data.kinds import convert
+from hopular.data.columns import convert
 
 ROWS = 60
 COUNTING = np.arange(ROWS)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 from hopular.data.sources import openml
 from tests.data.loopback import Reply, Server, serve
 from tests.data.openml_server import HEADER, ROWS, publish, stand_in

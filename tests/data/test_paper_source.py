@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError, Dataset
 from hopular.data.registry import Entry, entries, paper_names
 from hopular.data.sources import paper
 from hopular.data.splits import make_splits

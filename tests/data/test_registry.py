@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError
 from hopular.data.registry import canonical, entries, find, median_ranks, paper_names
 from hopular.data.sources.paper import checksums
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.data import DataError, load
-from hopular.data.formats import read_table
+from hopular.data.read import read_table
 from hopular.data.schema import Schema, learn_schema, read_features
 from hopular.data.sources.file import read_rows
 from tests.automl.conftest import flowers

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hopular.data.errors import DataError
-from hopular.data.protocol import Protocol
+from hopular.data.dataset import DataError, Protocol
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 
 FULL = """

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hopular.data.errors import DataError
-from hopular.data.protocol import Protocol
+from hopular.data.dataset import DataError, Protocol
 from hopular.data.splits import Split, make_splits
 from tests.data.test_splits import fixed, rows, table
 

@@ -19,8 +19,7 @@ from sklearn.model_selection import (
     train_test_split,
 )
 
-from hopular.data.dataset import Dataset
-from hopular.data.protocol import Protocol
+from hopular.data.dataset import Dataset, Protocol
 from hopular.data.splits import Split, make_splits
 
 CLASSES = list("abc")

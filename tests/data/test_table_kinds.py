@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.pandas import column, data_frames
 
-from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError
-from hopular.data.kinds import KINDS, convert, convert_target, missing_target
+from hopular.data.columns import KINDS, convert, convert_target, missing_target
+from hopular.data.dataset import DataError, Dataset
 from tests.data.test_kinds import COUNTING, SECONDS, is_category, one
 
 # ---------------------------------------------------------------------------------------------------------------- kinds

@@ -18,8 +18,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from hopular.data import load
-from hopular.data.errors import DataError
-from hopular.data.formats import read_table
+from hopular.data.dataset import DataError
+from hopular.data.read import read_table
 from hopular.data.sources.file import read_rows
 from tests.data.test_formats import FRAME, columns, read, refused
 

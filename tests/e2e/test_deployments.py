@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from flows.services.http import ask
-from hopular.data.catalog import suites
+from hopular.data.sources import suites
 from tests.report.browser import CHROMIUM, column, faultless_page, is_dark, open_browser
 
 pytestmark = pytest.mark.slow

@@ -15,8 +15,8 @@ from flows import retries, stopping
 from flows.retries import is_infrastructure, try_again
 from flows.tasks import UnitError, fetch
 from hopular.data import download
+from hopular.data.dataset import DataError
 from hopular.data.download import UnreachableError
-from hopular.data.errors import DataError
 from hopular.data.sources import openml
 from hopular.trials.worker import InfrastructureError
 from tests.data.loopback import Reply, serve

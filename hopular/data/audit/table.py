@@ -1,10 +1,11 @@
-"""Table: the cells of a dataset as numbers, which every check counts with."""
+"""What every check of an audit works with: the cells of a dataset as numbers, and findings with their wording."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +14,67 @@ import pandas as pd
 from hopular.data.dataset import Dataset
 from hopular.data.splits import order_of
 
+Severity = Literal["serious", "warning", "note"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the worst first
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem or oddity: the check that found it, how bad it is, and a sentence with the numbers."""
+
+    check: str
+    severity: Severity
+    sentence: str
+    columns: tuple[str, ...] = ()  # all that are concerned
+    split: str | None = None  # id of the split concerned, or of the worst one
+
+
+def by_severity(findings: Iterable[Finding]) -> list[Finding]:
+    """Sort findings, the worst first, then by check."""
+    return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.check, f.columns, f.split or ""))
+
+
+def percent(share: float, digits: int | None = None) -> str:
+    """Format a share in percent, with a digit after the point where it matters."""
+    if 0 < share < 0.0005:
+        return "less than 0.1 %"
+    if 0.9995 <= share < 1:
+        return "more than 99.9 %"
+    if digits is None:
+        digits = 1 if 0 < share < 0.0995 or 0.99 <= share < 1 else 0
+    return f"{share:z.{digits}%}".replace("%", " %")
+
+
+def of(count: int, total: int, what: str) -> str:
+    """Format a count as '3 of 12 rows (25 %)'."""
+    return f"{count:,} of {total:,} {what} ({percent(count / total)})"
+
+
+def verb(count: int, one: str, many: str) -> str:
+    """Return the form of a verb, or of anything else, that goes with a count."""
+    return one if count == 1 else many
+
+
+def listing(names: Sequence[str]) -> str:
+    """List the first few names in quotes."""
+    return shortened([f"'{name}'" for name in names])
+
+
+def shortened(items: Sequence[str], limit: int = 5) -> str:
+    """List the first few items, and say how many more there are."""
+    items = list(items)
+    if len(items) > limit + 1:
+        items = [*items[:limit], f"{len(items) - limit:,} more"]
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+# ------------------------------------------------------------------------------------------------------------ the cells
+
+
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 SEED = 1
-SHUFFLES = 3
+_SHUFFLES = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,17 +86,17 @@ class Table:
 
     @cached_property
     def names(self) -> list[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return [str(name) for name in self.dataset.X.columns]
 
     @cached_property
     def is_categorical(self) -> list[bool]:
-        """For each column, whether it is categorical."""
+        """Tell for each column whether it is categorical."""
         return [kind == "categorical" for kind in self.dataset.kinds.values()]
 
     @cached_property
     def clock(self) -> str | None:
-        """The name of the column by which rows are divided in the order of time, if they are."""
+        """Return the name of the column by which rows are divided in the order of time, if they are."""
         dataset = self.dataset
         if dataset.time is None or order_of(dataset, dataset.protocol) != "time":
             return None
@@ -46,29 +104,29 @@ class Table:
 
     @cached_property
     def distinct(self) -> Ints:
-        """The number of different values of each column, missing ones aside."""
+        """Count the different values of each column, missing ones aside."""
         return np.asarray(self.codes.max(axis=0) + 1, dtype=np.int64)
 
     @cached_property
     def target(self) -> Ints:
-        """The target, numbered like a column; classes in the order of `dataset.classes`."""
-        return number(self.dataset.y)
+        """Number the target like a column; classes are in the order of `dataset.classes`."""
+        return _number(self.dataset.y)
 
     @cached_property
     def same(self) -> Ints:
-        """A number per row, the same for rows that agree in every feature."""
+        """Number the rows, with one number for rows that agree in every feature."""
         return _number_rows(self.codes)
 
     @cached_property
     def different(self) -> Ints:
-        """The positions of the rows that repeat no earlier one in every feature."""
+        """Return the positions of the rows that do not repeat an earlier one in every feature."""
         return np.sort(np.unique(self.same, return_index=True)[1])
 
     @cached_property
     def redundant(self) -> list[list[int]]:
-        """Columns that have equal values in just the rows in which another one has; copies of rows do not count.
+        """Group columns that have equal values in exactly the same rows; copies of rows do not count.
 
-        For values that hardly repeat this says nothing, so numbers must then have the same, or the opposite, order.
+        Values that hardly repeat say nothing by that, so such numbers must have the same, or the opposite, order.
         """
         codes = self.codes[self.different]
         alike: dict[bytes, list[int]] = {}
@@ -83,23 +141,23 @@ class Table:
 
     @cached_property
     def shuffled(self) -> list[Ints]:
-        """What `same` would be had the columns nothing to do with each other: which rows agree by chance.
+        """Return `same` for columns shuffled independently: it tells which rows agree by chance.
 
-        Columns that say the same as another one are left out, since they make no row rarer.
+        Columns that say the same as another one are left out, since they make no combination rarer.
         """
         copies = {j for _, *others in self.redundant for j in others}
         once = [j for j in range(self.codes.shape[1]) if j not in copies]
         random = np.random.default_rng(SEED)
-        return [_number_rows(random.permuted(self.codes[:, once], axis=0)) for _ in range(SHUFFLES)]
+        return [_number_rows(random.permuted(self.codes[:, once], axis=0)) for _ in range(_SHUFFLES)]
 
 
 def make_table(dataset: Dataset) -> Table:
     """Number the cells of a dataset."""
-    return Table(dataset, np.column_stack([number(dataset.X[name]) for name in dataset.X.columns]))
+    return Table(dataset, np.column_stack([_number(dataset.X[name]) for name in dataset.X.columns]))
 
 
-def number(column: pd.Series[Any]) -> Ints:
-    """The rank of each value among the different values of a column; -1 if missing."""
+def _number(column: pd.Series[Any]) -> Ints:
+    """Rank each value among the different values of a column; -1 if missing."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories().cat.codes.to_numpy().astype(np.int64)
     values = column.to_numpy(dtype=np.float64)
@@ -110,7 +168,7 @@ def number(column: pd.Series[Any]) -> Ints:
 
 
 def renumber(codes: Ints) -> Ints:
-    """Number again, from 0 on, the values that some rows of a column have."""
+    """Number the values of some rows of a column again, from 0 on."""
     return np.unique(codes, return_inverse=True)[1] - int((codes < 0).any())
 
 

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from hopular.data.dataset import Dataset, Task
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError, Dataset, Task
 from hopular.util import did_you_mean
 
 

@@ -13,13 +13,11 @@ import pandas as pd
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
-from hopular.data.dataset import Dataset
+from hopular.data.columns import Array, convert, convert_target, missing_target, read_numbers
+from hopular.data.dataset import DataError, Dataset, Protocol
 from hopular.data.download import fetch
-from hopular.data.errors import DataError
-from hopular.data.formats import SUFFIXES, RawTable, is_data_file, read_raw, stem
-from hopular.data.kinds import Array, convert, convert_target, missing_target, read_numbers
 from hopular.data.numbers import SIGNS, Form, NumberForm, Style, is_doubtful
-from hopular.data.protocol import Protocol
+from hopular.data.read import SUFFIXES, RawTable, is_data_file, read_raw, stem
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 from hopular.formatting import plural
 from hopular.redaction import without_secrets

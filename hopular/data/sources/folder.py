@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hopular.data.dataset import Dataset
-from hopular.data.errors import DataError
-from hopular.data.formats import SUFFIXES, is_data_file, stem
+from hopular.data.dataset import DataError, Dataset
+from hopular.data.read import SUFFIXES, is_data_file, stem
 from hopular.data.sources import file
 from hopular.util import did_you_mean
 

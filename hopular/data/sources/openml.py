@@ -10,10 +10,9 @@ import pandas as pd
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
-from hopular.data.dataset import Dataset
+from hopular.data.columns import convert, convert_target
+from hopular.data.dataset import DataError, Dataset
 from hopular.data.download import UnreachableError
-from hopular.data.errors import DataError
-from hopular.data.kinds import convert, convert_target
 from hopular.data.numbers import Form
 from hopular.formatting import plural
 

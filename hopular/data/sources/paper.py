@@ -7,6 +7,7 @@ categorical ones are turned back into codes here, and codes of missing values in
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from io import BytesIO
@@ -19,12 +20,9 @@ from pyarrow import csv
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
-from hopular.data.dataset import Dataset
+from hopular.data.dataset import DataError, Dataset, Protocol
 from hopular.data.download import fetch
-from hopular.data.errors import DataError
-from hopular.data.protocol import Protocol
-from hopular.data.registry import Entry, Missing, find, paper_names
-from hopular.data.repair import repair
+from hopular.data.registry import Entry, Missing, Repair, find, paper_names
 
 COMMIT = "3e0c39fdc59568349373af573ee52c03305ca105"
 ADDRESS = f"https://raw.githubusercontent.com/ml-jku/hopular/{COMMIT}/hopular/auxiliary/resources"
@@ -158,3 +156,49 @@ def _dataset(
         protocol=protocol,
         parts=parts,
     )
+
+
+# ---------------------------------------------------------------------------------------------------- repaired variants
+
+
+def repair(dataset: Dataset, entry: Entry) -> Dataset:
+    """The variant NAME:repaired of a dataset of the paper."""
+    assert entry.repaired is not None, f"{entry.name} has no repaired variant"
+    changed = _true_target(dataset, entry.repaired) if entry.repaired.how == "target" else _ranks_within_parts(dataset)
+    notes = (*dataset.notes, entry.repaired.remark)
+    return replace(changed, name=f"{entry.name}:repaired", defects=(), notes=notes)
+
+
+def _true_target(dataset: Dataset, how: Repair) -> Dataset:
+    """The true class takes the target's place, and the false one becomes the feature that it is."""
+    X = dataset.X.drop(columns=how.target)
+    X.insert(0, how.feature, dataset.y)
+    return replace(dataset, X=X, y=dataset.X[how.target].rename(str(dataset.y.name)))
+
+
+def _ranks_within_parts(dataset: Dataset) -> Dataset:
+    """Undo that training and test rows were standardised each by themselves: only the order of values is kept.
+
+    A category gets its rank in its part as code. A continuous value gets the share of its part's known values that are
+    below it (ties half), which is alike in both parts if they were drawn alike.
+    """
+    assert dataset.parts is not None, "published folds are needed to tell the parts"
+    test = (dataset.parts.iloc[:, 0] == "test").to_numpy()
+    columns = {}
+    for name in dataset.X.columns:
+        column = dataset.X[name]
+        if isinstance(column.dtype, pd.CategoricalDtype):
+            columns[name] = _rank_categories(column, test)
+        else:
+            columns[name] = column.groupby(test).transform(lambda part: (part.rank() - 0.5) / part.count())
+    return replace(dataset, X=pd.DataFrame(columns))
+
+
+def _rank_categories(column: pd.Series[Any], test: np.ndarray[Any, Any]) -> pd.Series[Any]:
+    codes = column.cat.codes.to_numpy()
+    ranks = np.full(len(codes), -1)
+    for part in (test, ~test):
+        known = part & (codes >= 0)
+        ranks[known] = np.unique(codes[known], return_inverse=True)[1]
+    categories = pd.Index([str(rank) for rank in range(ranks.max() + 1)])
+    return pd.Series(pd.Categorical.from_codes(ranks, categories), index=column.index, name=column.name)

@@ -29,8 +29,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import pandas as pd
 
-from hopular.data.dataset import Task
-from hopular.data.errors import DataError
+from hopular.data.dataset import DataError, Task
 from hopular.data.numbers import UNKNOWN, Form, NumberForm, Style, guess_form, is_doubtful, read_number, split_unit
 from hopular.formatting import plural
 from hopular.util import did_you_mean
