@@ -23,7 +23,7 @@ from hopular.automl.refit import NO_TIME, Spare, expected_seconds, refit
 from hopular.automl.work import FitError, working_folder
 from hopular.data.audit import Finding, audit
 from hopular.data.dataset import Dataset
-from hopular.data.schema import learn_schema
+from hopular.data.schema import Schema
 from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
 from hopular.formatting import plural
@@ -113,7 +113,7 @@ def fit_table(
         classes = classes_of(table.problem)
         results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command, facts.delivered)
         board = make_leaderboard(results, {one.method: one.loss for one in choices}, final.method)
-        return Fitted(learn_schema(dataset), facts, board, results, left_out, folder, keeper)
+        return Fitted(Schema.of(dataset), facts, board, results, left_out, folder, keeper)
 
 
 def hold_out(dataset: Dataset) -> Split:

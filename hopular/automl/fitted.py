@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from hopular import __version__, formatting
-from hopular.data.schema import Schema, read_features
+from hopular.data.schema import Schema
 from hopular.evaluation.results import Delivered, Results, model_title, title
 from hopular.methods.saved import load_model
 
@@ -105,7 +105,7 @@ class Fitted:
 
     def read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         """The features of new rows as the model takes them, and notes on what was ignored or counts as missing."""
-        return read_features(self.schema, frame)
+        return self.schema.apply(frame)
 
     def why(self, frame: pd.DataFrame, k: int = 3) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The k rows of the training table, from 0 on, that Hopular read each answer from, and their weights.

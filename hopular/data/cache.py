@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from hopular import settings
 from hopular.data.dataset import Dataset, Protocol
-from hopular.data.numbers import NumberForm
+from hopular.data.schema import form_from_json
 
 VERSION = 3  # of the layout of an entry
 PLAIN = ("name", "task", "source", "defects", "notes", "missing_codes")  # as they are, as metadata
@@ -126,8 +126,7 @@ def _from_table(table: pa.Table) -> Dataset:
     for name in PLAIN:
         value = metadata[name]
         fields[name] = tuple(value) if isinstance(value, list) else value
-    forms = metadata["forms"].items()
-    fields["forms"] = {name: form if isinstance(form, str) else NumberForm(**form) for name, form in forms}
+    fields["forms"] = {name: form_from_json(form) for name, form in metadata["forms"].items()}
     dataset = Dataset(protocol=Protocol(**metadata["protocol"]), **fields)
     dataset.__dict__["fingerprint"] = metadata["fingerprint"]
     return dataset

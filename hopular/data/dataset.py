@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import pandas as pd
 
-from hopular.data.numbers import Form
+from hopular.data.notation import Form
 from hopular.formatting import plural
 from hopular.util import did_you_mean
 

@@ -21,7 +21,7 @@ from typing import IO, Any
 import pandas as pd
 
 from hopular.data.dataset import DataError
-from hopular.data.numbers import UNKNOWN, Style
+from hopular.data.notation import UNKNOWN, Style
 from hopular.data.text import (
     MISSING,
     Body,

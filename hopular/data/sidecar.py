@@ -27,10 +27,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hopular.data.columns import KINDS, TASKS
 from hopular.data.dataset import DataError, Protocol, Task
-from hopular.data.numbers import SIGNS
+from hopular.data.notation import SIGNS
 from hopular.data.read import stem
+from hopular.data.schema import KINDS, TASKS
 from hopular.util import did_you_mean
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.dataset import DataError
-from hopular.data.numbers import Style, is_doubtful
+from hopular.data.notation import Style, is_doubtful
 from hopular.formatting import plural
 
 HEAD = 64 * 1024  # bytes that the dialect is found out from

@@ -8,9 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.data.columns import convert
 from hopular.data.dataset import DataError
 from hopular.data.read import is_data_file, read_raw, read_table, stem
+from hopular.data.schema import learn_features
 from hopular.data.text import HEAD
 
 FRAME = pd.DataFrame({"n": [1, 2, 3], "x": [0.5, np.nan, 2.5], "s": ["a", "b, c", None], "b": [True, False, True]})
@@ -215,7 +215,7 @@ def test_decimal_signs_and_thousands(tmp_path, text, values):
 def numbers(tmp_path, text):
     """The first column as its numbers, or as the text it is."""
     table = read_raw(write(tmp_path, text))
-    converted, _ = convert(table.frame[["a"]], style=table.style)
+    converted = learn_features(table.frame[["a"]], style=table.style).X
     column = converted["a"] if converted["a"].dtype == np.float64 else converted["a"].astype("str")
     return [None if pd.isna(value) else value for value in column]
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from hopular.data.columns import convert
+from hopular.data.schema import learn_features
 
 ROWS = 60
 COUNTING = np.arange(ROWS)
@@ -22,8 +22,8 @@ SECONDS = 86_400.0
 def one(values, kind=None, name="c"):
     """The converted column, None if it was left out, and the notes."""
     series = values if isinstance(values, pd.Series) else pd.Series(values)
-    frame, notes = convert(series.to_frame(name), {} if kind is None else {name: kind})
-    return frame.get(name), notes
+    learned = learn_features(series.to_frame(name), {} if kind is None else {name: kind})
+    return learned.X.get(name), list(learned.notes)
 
 
 def is_category(series):
@@ -92,7 +92,8 @@ def test_columns_without_a_value_are_left_out():
     frame = pd.DataFrame(
         {"a": [np.nan] * 3, "b": [None] * 3, "c": ["", " ", None], "d": [pd.NaT] * 3, "e": [1.0, 2, 3]}
     )
-    result, notes = convert(frame)
+    learned = learn_features(frame)
+    result, notes = learned.X, list(learned.notes)
     assert list(result) == ["e"]
     assert notes == ["left out, no value in any row: a, b, c, d"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hopular.data.dataset import DataError
-from hopular.data.numbers import NumberForm, Style, guess_form, read_number, split_unit
+from hopular.data.notation import NumberForm, Style, guess_form, read_number, split_unit
 from hopular.data.sidecar import Sidecar
 from hopular.data.sources import file
 

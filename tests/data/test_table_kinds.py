@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.pandas import column, data_frames
 
-from hopular.data.columns import KINDS, convert, convert_target, missing_target
 from hopular.data.dataset import DataError, Dataset
+from hopular.data.schema import KINDS, learn_features, learn_target, missing_target
 from tests.data.test_kinds import COUNTING, SECONDS, is_category, one
 
 # ---------------------------------------------------------------------------------------------------------------- kinds
@@ -48,7 +48,7 @@ def test_columns_are_left_out_as_asked(kind):
 
 def test_notes_list_columns_but_not_without_end():
     frame = pd.DataFrame(np.tile([[1], [2]], (30, 25)), columns=[f"c{i}" for i in range(25)])
-    (note,) = convert(frame)[1]
+    (note,) = learn_features(frame).notes
     assert note.endswith("c18, c19 and 5 more")
 
 
@@ -90,17 +90,17 @@ def test_notes_list_columns_but_not_without_end():
 )
 def test_what_cannot_be_converted_is_refused(frame, kinds, message):
     with pytest.raises(DataError) as error:
-        convert(pd.DataFrame(frame), kinds)
+        learn_features(pd.DataFrame(frame), kinds)
     assert str(error.value) == message
 
 
 def test_two_columns_of_one_name_are_refused():
     with pytest.raises(DataError, match=r"^more than one column is named a: rename them$"):
-        convert(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
+        learn_features(pd.DataFrame([[1, 2, 3]], columns=["a", "b", "a"]))
 
 
 def test_names_become_strings_and_the_index_stays():
-    frame, _ = convert(pd.DataFrame({0: [1.5, 2.5]}, index=[7, 9]))
+    frame = learn_features(pd.DataFrame({0: [1.5, 2.5]}, index=[7, 9])).X
     assert list(frame) == ["0"]
     assert list(frame.index) == [7, 9]
 
@@ -108,7 +108,7 @@ def test_names_become_strings_and_the_index_stays():
 def test_the_input_is_left_alone():
     frame = pd.DataFrame({"a": [1.5, 2.5], "b": [" x", "y"]})
     before = frame.copy(deep=True)
-    result, _ = convert(frame)
+    result = learn_features(frame).X
     result.loc[0, "a"] = 9.0
     pd.testing.assert_frame_equal(frame, before)
 
@@ -140,7 +140,7 @@ def test_the_input_is_left_alone():
 )
 def test_the_task_is_guessed(values, task, guessed):
     series = pd.Series(values, name="y")
-    y, found, notes = convert_target(series)
+    y, found, notes = learn_target(series)
     assert found == task
     assert is_category(y) == (task == "classification")
     assert y.dtype == np.float64 or task == "classification"
@@ -148,14 +148,14 @@ def test_the_task_is_guessed(values, task, guessed):
 
 
 def test_the_task_can_be_given():
-    y, task, notes = convert_target(pd.Series([1.0, 2.0, 10.0], name="y"), "classification")
+    y, task, notes = learn_target(pd.Series([1.0, 2.0, 10.0], name="y"), "classification")
     assert list(y.cat.categories) == ["1", "2", "10"]
     assert (task, notes, y.name) == ("classification", [], "y")
-    assert list(convert_target(pd.Series([1, 2]), "regression")[0]) == [1.0, 2.0]
-    assert list(convert_target(pd.Series(["1", "2"]), "regression")[0]) == [1.0, 2.0]
-    assert list(convert_target(pd.Series([True, False]), "regression")[0]) == [1.0, 0.0]
-    assert list(convert_target(pd.Series(["2020-01-01", "x"]), "classification")[0]) == ["2020-01-01", "x"]
-    assert list(convert_target(pd.Series(["2020-01-01"]), "classification")[0]) == ["2020-01-01"]
+    assert list(learn_target(pd.Series([1, 2]), "regression")[0]) == [1.0, 2.0]
+    assert list(learn_target(pd.Series(["1", "2"]), "regression")[0]) == [1.0, 2.0]
+    assert list(learn_target(pd.Series([True, False]), "regression")[0]) == [1.0, 0.0]
+    assert list(learn_target(pd.Series(["2020-01-01", "x"]), "classification")[0]) == ["2020-01-01", "x"]
+    assert list(learn_target(pd.Series(["2020-01-01"]), "classification")[0]) == ["2020-01-01"]
 
 
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_the_task_can_be_given():
 )
 def test_what_is_no_target_is_refused(values, task, message):
     with pytest.raises(DataError) as error:
-        convert_target(pd.Series(values, name="y"), task)
+        learn_target(pd.Series(values, name="y"), task)
     assert str(error.value) == message
 
 
@@ -229,16 +229,17 @@ def tables(draw):
 @given(tables(), st.none() | st.sampled_from(KINDS))
 def test_any_table_is_either_converted_or_refused(frame, kind):
     try:
-        result, notes = convert(frame, {} if kind is None else {frame.columns[0]: kind})
+        learned = learn_features(frame, {} if kind is None else {frame.columns[0]: kind})
     except DataError:
         return
-    assert all(isinstance(note, str) for note in notes)
+    result = learned.X
+    assert all(isinstance(note, str) for note in learned.notes)
     assert set(result) <= set(frame)
     if result.shape[1]:
         y = pd.Series(np.arange(len(frame) + 1.0)[: len(frame)])
         if len(frame) > 1:
             Dataset("any", result, y, "regression", "hypothesis")
-    again, _ = convert(result, {name: "continuous" for name in result if result[name].dtype == float})
+    again = learn_features(result, {name: "continuous" for name in result if result[name].dtype == float}).X
     for name in again:
         assert is_category(again[name]) == is_category(result[name])
 
@@ -247,7 +248,7 @@ def test_any_table_is_either_converted_or_refused(frame, kind):
 @given(data_frames([column("y", elements=st.floats() | st.integers(-3, 3).map(float), dtype=float)]))
 def test_any_number_target_is_either_converted_or_refused(frame):
     try:
-        y, task, _ = convert_target(frame["y"])
+        y, task, _ = learn_target(frame["y"])
     except DataError:
         return
     assert is_category(y) == (task == "classification")
@@ -259,6 +260,6 @@ def test_many_floats_convert_in_milliseconds():
     seconds = []
     for _ in range(5):
         start = time.perf_counter()
-        convert(frame)
+        learn_features(frame)
         seconds.append(time.perf_counter() - start)
     assert min(seconds) < 0.1, "4 ms measured, with a margin for busy machines"

@@ -13,11 +13,11 @@ import pandas as pd
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
-from hopular.data.columns import Array, convert, convert_target, missing_target, read_numbers
 from hopular.data.dataset import DataError, Dataset, Protocol
 from hopular.data.download import fetch
-from hopular.data.numbers import SIGNS, Form, NumberForm, Style, is_doubtful
+from hopular.data.notation import SIGNS, Array, NumberForm, Style, is_doubtful
 from hopular.data.read import SUFFIXES, RawTable, is_data_file, read_raw, stem
+from hopular.data.schema import learn_features, learn_target, missing_target, read_numbers, without_codes
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
 from hopular.formatting import plural
 from hopular.redaction import without_secrets
@@ -33,10 +33,10 @@ PARTS = {
 
 
 def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | None = None) -> Dataset:
-    """The dataset in a file. `target` goes before that of the sidecar, `sidecar` before the one beside the file.
+    """Load the dataset in a file. `target` overrules that of the sidecar, `sidecar` the one beside the file.
 
     A file at an address is downloaded once and kept: delete it in the cache folder to get it anew. The columns that
-    give split and groups are no features unless the sidecar gives their kind.
+    give split and groups are features only if the sidecar gives their kind.
     """
     path, name, source = _locate(reference)
     if sidecar is None:
@@ -55,7 +55,7 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
 
 
 def read_rows(path: Path) -> RawTable:
-    """The rows of a file as they are, with what its sidecar says of its sheet and its decimal sign."""
+    """Read the rows of a file as they are, with what its sidecar says of its sheet and its decimal sign."""
     sidecar = _sidecar_beside(path)
     table = read_raw(path, sidecar.sheet)
     if sidecar.decimal is None:
@@ -75,7 +75,7 @@ def _sidecar_beside(path: Path) -> Sidecar:
 
 
 def _locate(reference: str | Path) -> tuple[Path, str, str]:
-    """The file on this machine, the name of its dataset, and where it comes from in words."""
+    """Return the file on this machine, the name of its dataset, and where it comes from."""
     if isinstance(reference, str) and reference.lower().startswith(("http://", "https://")):
         source = without_secrets(reference)
         try:
@@ -104,14 +104,13 @@ def _build(path: Path, name: str, source: str, sidecar: Sidecar) -> Dataset:
         table = read_raw(path, sidecar.sheet)
         style = replace(table.style, told=sidecar.decimal or "")
         target = _checked_target(table.frame, sidecar)
-        raw, coded = _without_codes(table.frame, sidecar.missing)
+        raw = without_codes(table.frame, sidecar.missing)
         kept, unlabelled = _labelled(raw[target], sidecar, style)
         aside = {target, *sidecar.drop, *({sidecar.split, sidecar.groups} - set(sidecar.kinds))}
         features = raw[[column for column in raw.columns if column not in aside]]
-        forms: dict[str, Form] = {}
         kinds = {column: kind for column, kind in sidecar.kinds.items() if column not in aside}
-        X, converted = convert(features, kinds, forms, style)
-        y, task, guessed = convert_target(raw.loc[kept, target], sidecar.task, style)
+        learned = learn_features(features, kinds, style)
+        y, task, guessed = learn_target(raw.loc[kept, target], sidecar.task, style)
         extras = {key: _rows(value, kept) for key, value in _extras(raw, kept, sidecar, style).items()}
     except DataError as error:
         raise DataError(str(error) if str(path) in str(error) else f"{source}: {error}") from error
@@ -120,25 +119,25 @@ def _build(path: Path, name: str, source: str, sidecar: Sidecar) -> Dataset:
         extras["file_rows"] = pd.Series(np.flatnonzero(kept), name="file_rows")
     return Dataset(
         name,
-        _rows(X, kept),
+        _rows(learned.X, kept),
         _rows(y),
         task,
         source,
-        notes=(*coded, *unlabelled, *table.notes, *converted, *guessed),
+        notes=(*_coded(table.frame, raw, sidecar), *unlabelled, *table.notes, *learned.notes, *guessed),
         protocol=protocol,
-        forms={**_decimal_forms(table, X), **forms},
+        forms={**_decimal_forms(table, learned.X), **learned.forms},
         missing_codes=tuple(map(str, sidecar.missing)),
         **extras,
     )
 
 
 def _decimal_forms(table: RawTable, X: pd.DataFrame) -> dict[str, NumberForm]:
-    """The form of the columns that a text file has fractions in, which could be told at once."""
+    """Return the form of the columns of a text file that have fractions, whose decimal sign is clear."""
     form, forms = NumberForm(table.style.decimal), {}
     for name, dtype in table.frame.dtypes.items() if form.decimal else ():
         if dtype == np.float64 and name in X:
             values = table.frame[name].to_numpy()
-            if any(_has_fraction(part) for part in (values[:100], values)):  # the first rows mostly tell
+            if any(_has_fraction(part) for part in (values[:100], values)):  # the first rows are mostly enough
                 forms[str(name)] = form
     return forms
 
@@ -148,7 +147,7 @@ def _has_fraction(values: Array) -> bool:
 
 
 def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
-    """The target, once it and every other column that the sidecar names is found to be there."""
+    """Return the target, once it and every other column that the sidecar names is found to be there."""
     columns = [str(column) for column in raw.columns]
     listed = ", ".join(columns[:50]) + (f" and {len(columns) - 50} more" if len(columns) > 50 else "")
     uses = [("target", sidecar.target), ("split", sidecar.split), ("groups", sidecar.groups), ("time", sidecar.time)]
@@ -168,25 +167,16 @@ def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
     return sidecar.target
 
 
-def _without_codes(raw: pd.DataFrame, codes: tuple[str | int | float, ...]) -> tuple[pd.DataFrame, list[str]]:
-    """The table with NaN for the codes: a number in any notation, or text without regard to whitespace around it."""
-    if not codes:
-        return raw, []
-    texts = {str(code).strip() for code in codes}
-    numbers = set(pd.to_numeric(pd.Series(list(texts), dtype=object), errors="coerce").dropna())
-    columns, count = {}, 0
-    for name, column in raw.items():
-        coded = column.isin(numbers) if pd.api.types.is_numeric_dtype(column.dtype) else column.isin(texts)
-        if column.dtype == object or isinstance(column.dtype, pd.StringDtype):
-            text = column.astype("str").str.strip()
-            coded |= text.isin(texts) | pd.to_numeric(text, errors="coerce").isin(numbers)
-        count += int(coded.sum())
-        columns[name] = column.mask(coded) if coded.any() else column
-    return pd.DataFrame(columns), [f"{plural(count, 'value')} missing by the codes {', '.join(map(str, codes))}"]
+def _coded(frame: pd.DataFrame, raw: pd.DataFrame, sidecar: Sidecar) -> list[str]:
+    """Note how many values are missing by the codes of the sidecar."""
+    if not sidecar.missing:
+        return []
+    count = int(raw.isna().to_numpy().sum() - frame.isna().to_numpy().sum())
+    return [f"{plural(count, 'value')} missing by the codes {', '.join(map(str, sidecar.missing))}"]
 
 
 def _labelled(column: pd.Series[Any], sidecar: Sidecar, style: Style) -> tuple[Array, list[str]]:
-    """Where the target is known, and a note. By default the other rows are dropped if they are fewer than half."""
+    """Find where the target is known, and note it. By default the other rows are dropped if they are fewer than half."""
     missing = missing_target(column, sidecar.task, style)
     count, rows, may_drop = int(missing.sum()), len(column), sidecar.drop_missing_target
     said = f"target {column.name!r} is missing in {count} of {rows} rows"
@@ -198,7 +188,7 @@ def _labelled(column: pd.Series[Any], sidecar: Sidecar, style: Style) -> tuple[A
 
 
 def _rows(value: Any, kept: Array | None = None) -> Any:
-    """A table or column at the rows to keep, numbered anew, without the categories that are gone with the others."""
+    """Return a table or column at the rows to keep, numbered anew, without categories that only the other rows had."""
     if kept is not None and not kept.all():
         value = value[kept]
         for column in value if isinstance(value, pd.DataFrame) else ():
@@ -208,22 +198,22 @@ def _rows(value: Any, kept: Array | None = None) -> Any:
 
 
 def _extras(raw: pd.DataFrame, kept: Array, sidecar: Sidecar, style: Style) -> dict[str, Any]:
-    """Parts, groups and time of all rows; rows that are not kept need no part."""
+    """Read parts, groups and time of all rows; rows that are not kept need no part."""
     extras: dict[str, Any] = {}
     if sidecar.split:
         extras["parts"] = _parts(raw[sidecar.split], kept).to_frame()
     if sidecar.groups:
-        extras["groups"] = _converted(raw, sidecar.groups, "categorical", style)
+        extras["groups"] = _column(raw, sidecar.groups, "categorical", style)
     if sidecar.time:
         try:
-            extras["time"] = _converted(raw, sidecar.time, "continuous", style)
+            extras["time"] = _column(raw, sidecar.time, "continuous", style)
         except DataError:  # not a number, so it must be a date
-            extras["time"] = _converted(raw, sidecar.time, "date", style)
+            extras["time"] = _column(raw, sidecar.time, "date", style)
     return extras
 
 
-def _converted(raw: pd.DataFrame, column: str, kind: str, style: Style) -> pd.Series[Any]:
-    converted, _ = convert(raw[[column]], {column: kind}, style=style)
+def _column(raw: pd.DataFrame, column: str, kind: str, style: Style) -> pd.Series[Any]:
+    converted = learn_features(raw[[column]], {column: kind}, style).X
     if column not in converted:
         raise DataError(f"column {column!r} has no value in any row")
     return converted[column]

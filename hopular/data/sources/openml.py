@@ -10,10 +10,9 @@ import pandas as pd
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
-from hopular.data.columns import convert, convert_target
 from hopular.data.dataset import DataError, Dataset
 from hopular.data.download import UnreachableError
-from hopular.data.numbers import Form
+from hopular.data.schema import learn_features, learn_target
 from hopular.formatting import plural
 
 VERSION = "2"  # of what this module makes of an answer
@@ -35,17 +34,17 @@ def _build(number: int) -> Dataset:
     if content.target is None or isinstance(content.target, pd.DataFrame):
         found = "none" if content.target is None else f"{content.target.shape[1]}"
         raise DataError(f"openml:{number} has {found} default targets: save it as a file and name the target yourself")
-    forms: dict[str, Form] = {}
-    X, notes = convert(content.data, forms=forms)
+    learned = learn_features(content.data)
+    X, notes = learned.X, list(learned.notes)
     known = content.target.notna()
-    y, task, target_notes = convert_target(content.target[known].reset_index(drop=True), None)
+    y, task, target_notes = learn_target(content.target[known].reset_index(drop=True))
     if not known.all():
         X = X[known].reset_index(drop=True)
         notes.append(f"{plural(int((~known).sum()), 'row')} without a target left out")
     details = content.details
     name = f"openml:{number}"
     source = f"OpenML {number}, {details['name']} version {details['version']}"
-    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes), forms=forms)
+    return Dataset(name, X, y, task, source, notes=(*notes, *target_notes), forms=learned.forms)
 
 
 def _fetch(number: int) -> Any:

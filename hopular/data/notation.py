@@ -1,4 +1,4 @@
-"""Numbers as people write them: separated thousands, a decimal comma, a currency, a unit.
+"""Numbers and dates as people write them: separated thousands, a decimal comma, a currency, a unit, the order of a day.
 
 2.629 alone may be a fraction or two thousand. The numbers of its column, and then those of its file, tell which:
 
@@ -11,6 +11,9 @@
   dots after semicolons, and commas after anything else.
 
 What only the delimiter tells, or what is against the rest of the file, is in doubt, and a note says so.
+
+A date is read in the form that most dates of its column have. Between day and month a value above 12 decides; if there
+is none, slashes are read month first, dots and dashes day first.
 """
 
 from __future__ import annotations
@@ -18,8 +21,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from statistics import median
+from typing import Any
 
+import numpy as np
+import pandas as pd
+
+Array = np.ndarray[Any, np.dtype[Any]]
 SIGNS = (".", ",")
 _MONEY = "$€£¥₹₽₩₺₴₪฿¢"
 _CODES = "USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR|TRY|RUB"
@@ -31,7 +40,14 @@ _WRITTEN = re.compile(
 )
 _GROUPED = {sign: re.compile(rf"[+-]?[1-9]\d{{0,2}}{re.escape(sign)}\d{{3}}") for sign in SIGNS}
 _PADDED = re.compile(r"[+-]?0\d")
-_STAND_INS = (0.0, 9.0, 99.0, 999.0)  # plain numbers that often mean something else than their value
+_MARKS = frozenset({"", "?", "-", "--", ".", "na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown"})
+_DATE = re.compile(r"(\d{4}([-/.])\d\d?\2\d\d?|\d\d?([-/.])\d\d?\3\d{2,4}|\d\d?[- ][a-z]{3,9}[- ]\d{2,4}|"
+                   r"[a-z]{3,9} \d\d?,? \d{4})([T ].*)?", re.IGNORECASE)  # fmt: skip
+_DAYS = ("%d.%m.%Y", "%m.%d.%Y", "%d-%m-%Y", "%m-%d-%Y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%Y.%m.%d",
+         "%d %b %Y", "%d %B %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y")  # fmt: skip
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_FORMS = [day + clock for clock in _CLOCKS for day in _DAYS]
+_STAND_INS = (0.0, 9.0, 99.0, 999.0)  # plain numbers that often stand for something else
 
 
 @dataclass(frozen=True)
@@ -50,11 +66,11 @@ Form = str | NumberForm  # of the dates of a column, as `strptime` takes it, or 
 
 @dataclass(frozen=True)
 class Style:
-    """Facts on all numbers of a file."""
+    """The notation of all numbers of a file, as far as it is known."""
 
     delimiter: str = ""  # empty where the file is not text
     decimal: str = ""  # the sign that is clearly a decimal one somewhere in the file
-    told: str = ""  # the decimal sign by the sidecar
+    told: str = ""  # the decimal sign that the sidecar gives
 
 
 UNKNOWN = Style()
@@ -70,7 +86,7 @@ class Guess:
 
 
 def split_unit(text: str) -> tuple[str, str] | None:
-    """A number with its sign, and its currency or unit, or None: ('-3,674.24', '$') of '-$3,674.24'."""
+    """Part a number, with its sign, from its unit or currency: '-$3,674.24' is ('-3,674.24', '$'); else None."""
     found = _WRITTEN.fullmatch(text)
     if found is None:
         return None
@@ -81,20 +97,20 @@ def split_unit(text: str) -> tuple[str, str] | None:
 
 
 def read_number(text: str, form: NumberForm) -> float | None:
-    """The number in a text that is written in a form, with the form's unit or none; None if it is not."""
+    """Return the number in a text that is written in a form, with the form's unit or none; None if it is not."""
     split = split_unit(text)
     return _value(split[0], form) if split and split[1] in ("", form.unit) else None
 
 
 def guess_form(texts: Sequence[str], style: Style) -> Guess | None:
-    """The form in which all texts are numbers with one unit at most, or None; the module says by which rules.
+    """Find the form in which all texts are numbers with one unit at most, or None; the module says by which rules.
 
     Numbers with leading zeros are codes.
     """
     bodies, unit = [], ""
     for text in texts:
         split = split_unit(text)
-        if split is None or _PADDED.match(split[0]) or (unit and split[1] not in ("", unit)):
+        if split is None or is_padded(split[0]) or (unit and split[1] not in ("", unit)):
             return None
         bodies.append(split[0])
         unit = unit or split[1]
@@ -111,7 +127,7 @@ def guess_form(texts: Sequence[str], style: Style) -> Guess | None:
 
 
 def is_doubtful(texts: Iterable[str], sign: str = ".") -> bool:
-    """Return whether some of the texts have the sign, and it may separate thousands in all of these."""
+    """Tell whether some of the texts have the sign, and it may separate thousands in all of these."""
     found = False
     for text in texts:
         if sign in text:
@@ -151,7 +167,7 @@ def _guess(bodies: Sequence[str], unit: str, style: Style) -> Guess | None:
 
 
 def _separates(sign: str, bodies: Sequence[str], unit: str, style: Style) -> tuple[bool, bool]:
-    """Decide whether a sign with three digits behind it everywhere separates thousands, and if that is in doubt."""
+    """Decide whether a sign with three digits behind it everywhere separates thousands, and say if that is in doubt."""
     plain = [abs(float(body)) for body in bodies if sign not in body]
     if any(value >= 1000 for value in plain):
         return False, False
@@ -181,3 +197,48 @@ def _value(body: str, form: NumberForm) -> float | None:
         return float(f"{mantissa}{exponent}{power}")
     except ValueError:
         return None
+
+
+def is_mark(text: str) -> bool:
+    """Tell whether a text stands for a missing value."""
+    return text.strip("'\" ").lower() in _MARKS
+
+
+def is_padded(text: str) -> bool:
+    """Tell whether a text is a number with leading zeros, which is a code."""
+    return _PADDED.match(text) is not None
+
+
+def is_date(text: str) -> bool:
+    """Tell whether a text looks like a date."""
+    return _DATE.fullmatch(text) is not None
+
+
+def plain_numbers(texts: tuple[str, ...]) -> tuple[Array, Array]:
+    """Return the number of each text, NaN if there is none, and where that is bad: where the text is no mark either."""
+    values = np.asarray(pd.to_numeric(pd.Series(texts, dtype=object), errors="coerce"))
+    return values, _bad(values, texts)
+
+
+def _bad(values: Array, texts: tuple[str, ...]) -> Array:
+    bad = np.isnan(values)
+    bad[bad] = [not is_mark(texts[place]) for place in np.flatnonzero(bad)]
+    return bad
+
+
+def guess_dates(texts: tuple[str, ...]) -> tuple[Array, Array, str]:
+    """Return seconds since 1970 and where they are bad, as `plain_numbers` does, and the form that most texts have."""
+    few = list(islice(filter(is_date, texts), 3)) or texts[:3]
+    forms = ["ISO8601"]
+    if np.isnan(since_1970(few, "ISO8601")).any():
+        clock = any(":" in text for text in few)
+        forms += [f for f in _FORMS if ("%M" in f) == clock and not np.isnan(since_1970(few, f)).all()]
+    read = {form: since_1970(texts, form) for form in forms}
+    form = min(read, key=lambda form: int(np.isnan(read[form]).sum()))
+    return read[form], _bad(read[form], texts), form
+
+
+def since_1970(stamps: Any, form: str | None = None) -> Array:
+    """Return seconds since 1970, in UTC if no zone is given; NaN for what is no date in the form."""
+    read = pd.Series(pd.to_datetime(stamps, format=form, utc=True, errors="coerce")).dt.tz_localize(None)
+    return np.asarray((read.to_numpy() - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
