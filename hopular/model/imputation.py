@@ -9,7 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hopular.model.encoding import Attribute, Encoding, is_date, is_duration, label
+from hopular.model.columns import is_date, is_duration, label
+from hopular.model.encoding import Attribute, Encoding
 from hopular.model.masking import target_mask
 from hopular.model.members import Memory
 from hopular.model.network import AttributePredictor

@@ -24,7 +24,8 @@ from torch import Tensor
 from hopular.formatting import plural
 from hopular.model.architecture import WIDE
 from hopular.model.checkpoint import Checkpoint
-from hopular.model.encoding import Attribute, as_frame, learn_encoding, mean_and_scale
+from hopular.model.columns import as_frame, mean_and_scale
+from hopular.model.encoding import Attribute, learn_encoding
 from hopular.model.folds import assign_folds, hold_out
 from hopular.model.members import Network
 from hopular.model.parameters import check_parameters

@@ -14,7 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hopular.model.encoding import MAX_CATEGORIES, Attribute, Encoding, as_frame, is_categorical, learn_encoding
+from hopular.model.columns import as_frame, is_categorical
+from hopular.model.encoding import MAX_CATEGORIES, Attribute, Encoding, learn_encoding
 
 TARGET = Attribute("target", "categorical", -1, categories=("0", "1", "2"))
 DAY = datetime.date(2024, 1, 1)

@@ -1,0 +1,125 @@
+"""Columns of a table as numbers or as categories, read the same way by every method.
+
+Nothing here needs torch, so that methods without a network do not import it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+LARGEST = 1e6  # standardised values beyond this are cut, so that no input can overflow an estimator
+_TIMES = ("date", "datetime", "datetime64", "timedelta", "timedelta64")
+
+
+def as_frame(X: Any) -> pd.DataFrame:
+    """Return X as a frame; the columns of an array are named x0, x1, ..."""
+    if not isinstance(X, pd.DataFrame):
+        array = np.asarray(X)
+        return pd.DataFrame(array, columns=_numbered(array.shape[1]).view())
+    duplicated = [str(name) for name in X.columns[X.columns.duplicated()].unique()]
+    if duplicated:
+        raise ValueError(f"column names must be unique; these occur more than once: {duplicated}. Rename them.")
+    return X
+
+
+@cache
+def _numbered(count: int) -> pd.Index:
+    """Name columns, once: for a single row this takes longer than its values do."""
+    return pd.Index([f"x{i}" for i in range(count)])
+
+
+def is_categorical(column: pd.Series, name: str) -> bool:
+    """Tell categories (strings, booleans, category dtype) from numbers, dates and durations."""
+    dtype = column.dtype
+    if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_bool_dtype(dtype):
+        return True
+    if pd.api.types.is_complex_dtype(dtype):
+        raise ValueError(
+            f"Complex data not supported: column {name!r} holds complex numbers. Split it into two columns."
+        )
+    if pd.api.types.is_numeric_dtype(dtype) or dtype.kind in "mM":
+        return False
+    kind = _inferred(column)
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal", "empty", *_TIMES):
+        return False
+    if kind in ("string", "boolean", "mixed-integer", "categorical"):
+        return True
+    present = column[~column.isna()]
+    bad = next((v for v in present if not isinstance(v, str | int | float | bool | np.generic)), None)
+    if bad is not None:
+        raise TypeError(
+            f"column {name!r} holds a {type(bad).__name__} ({bad!r}); argument must be a string or a number, "
+            "a boolean, a date or missing."
+        )
+    return True
+
+
+def is_date(column: pd.Series) -> bool:
+    """Tell whether a column holds dates, as pandas' type or as Python objects."""
+    return column.dtype.kind == "M" or (column.dtype == object and _inferred(column) in _TIMES[:3])
+
+
+def is_duration(column: pd.Series) -> bool:
+    """Tell whether a column holds time spans, as pandas' type or as Python objects."""
+    return column.dtype.kind == "m" or (column.dtype == object and _inferred(column) in _TIMES[3:])
+
+
+def _inferred(column: pd.Series) -> str:
+    return pd.api.types.infer_dtype(column, skipna=True)
+
+
+def numbers(column: pd.Series, name: str) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return a continuous column as float64: dates as seconds since 1970, missing values as NaN."""
+    if is_duration(column):
+        return np.asarray(pd.to_timedelta(column).dt.total_seconds(), dtype=np.float64)
+    if is_date(column):
+        since = pd.to_datetime(column, utc=True) - pd.Timestamp(0, tz="UTC")
+        return np.asarray(since.dt.total_seconds(), dtype=np.float64)
+    try:
+        values = pd.to_numeric(column).to_numpy(np.float64, na_value=np.nan)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"column {name!r} was numeric when the model was fitted and now holds other values ({error}). "
+            "Give it the type it had."
+        ) from error
+    if np.isinf(values).any():
+        raise ValueError(infinity(name))
+    return values
+
+
+def infinity(name: str) -> str:
+    """Return the message for a column with an infinite value."""
+    return f"Input X contains infinity in column {name!r}. Replace it by a number or by a missing value."
+
+
+def label(value: Any) -> str:
+    """Return the same text for 1, 1.0 and '1', so that a category survives a change of dtype."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def labels(column: pd.Series, name: str) -> np.ndarray[Any, Any]:
+    """Return a categorical column as strings, None where missing."""
+    if not isinstance(column.dtype, pd.CategoricalDtype):
+        is_categorical(column.astype(object), name)  # raises for values that are no category
+        column = column.astype("category")
+    texts = np.array([*map(label, column.cat.categories), None], dtype=object)  # the last for the code -1
+    return texts[column.cat.codes.to_numpy()]
+
+
+def mean_and_scale(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:
+    """Return mean and standard deviation; the latter is 0 where values differ by no more than rounding."""
+    if len(values) == 0:
+        return 0.0, 0.0
+    size = float(np.abs(values).max()) or 1.0  # divided out first, so that sums and squares do not overflow
+    values = values / size
+    mean = float(values.mean())
+    spread = float(np.abs(values - mean).max())
+    if spread <= 1e-12:
+        return mean * size, 0.0
+    return mean * size, float(np.sqrt(np.mean(((values - mean) / spread) ** 2))) * spread * size
