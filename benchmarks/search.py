@@ -30,8 +30,8 @@ def overhead(url: str, trials: int, filled: int = 0) -> float:
     from hopular.data import load
     from hopular.data.splits import make_splits
     from hopular.trials.budget import Budget
-    from hopular.trials.engine import _Search, iterate
     from hopular.trials.problem import make_problem
+    from hopular.trials.run import _Search, iterate
 
     dataset = load("breast-cancer-wisconsin")
     problem, budget = make_problem(dataset, make_splits(dataset)[0]), Budget(trials=filled + trials)
@@ -50,14 +50,14 @@ def fill(search: object, trials: int) -> None:
     import optuna
     from optuna.samplers import RandomSampler
 
-    from hopular.trials.record import Record
+    from hopular.trials.trial import Trial
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     for slot in range(trials):
         trial = study.ask()
         settings = search.proposer._module.suggest(trial, "small")  # type: ignore[attr-defined]
-        record = Record(slot, 0, settings, "complete", score=0.5 + settings["p0"] / 4)
+        record = Trial(slot, 0, settings, "complete", score=0.5 + settings["p0"] / 4)
         search.study.lease([slot])  # type: ignore[attr-defined]
         search.study.start(slot, trial.params, trial.distributions)  # type: ignore[attr-defined]
         search.study.add(record)  # type: ignore[attr-defined]
@@ -69,8 +69,8 @@ def seconds_of(url: str, jobs: int, trials: int) -> float:
     from hopular.data.splits import make_splits
     from hopular.trials import space
     from hopular.trials.budget import Budget
-    from hopular.trials.engine import search
     from hopular.trials.problem import make_problem
+    from hopular.trials.run import search
 
     dataset = load("breast-cancer-wisconsin")
     problem = make_problem(dataset, make_splits(dataset)[0])
@@ -119,21 +119,21 @@ def sharing(name: str, max_epochs: int | None = None) -> tuple[float, float]:
     """Processor seconds of the first three settings of Hopular's grid on a dataset: one by one, and in one training."""
     from hopular.data import load
     from hopular.data.splits import make_splits
-    from hopular.methods import Run, get_method
+    from hopular.methods import get_method
     from hopular.trials.budget import Budget
-    from hopular.trials.fit import fit_jobs
-    from hopular.trials.job import Job
+    from hopular.trials.fit import Fitter
     from hopular.trials.problem import make_problem
+    from hopular.trials.trial import Job, Trial
     from search_spaces.hopular import grid
 
     dataset, budget, method = load(name), Budget(max_epochs=max_epochs), get_method("hopular")
     problem = make_problem(dataset, make_splits(dataset)[0])
     settings = [budget.settings_of(method, setting, trials=3) for setting in grid("small")[:3]]
-    jobs = [Job("hopular", params, Run(slot), slot=slot) for slot, params in enumerate(settings)]
+    jobs = [Job(Trial(slot, slot, params, method="hopular")) for slot, params in enumerate(settings)]
 
     def seconds(jobs: list[Job]) -> float:
         start = time.process_time()
-        outcomes = fit_jobs(problem, jobs, lambda: None, lambda *_: False)
+        outcomes = Fitter().fit(problem, jobs, lambda: None, lambda *_: False)
         assert all(outcome.state == "complete" for outcome in outcomes), outcomes
         return time.process_time() - start
 

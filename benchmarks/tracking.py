@@ -25,7 +25,7 @@ def log_trials(place: int, trials: int) -> list[float]:
     from flows.tracking.store import open_store
     from flows.tracking.trials import TrialLog
     from flows.tracking.units import start_unit
-    from hopular.trials.record import Record
+    from hopular.trials.trial import Trial
 
     client = open_store()
     lineage = Lineage("bench", dataset="example", dataset_fingerprint="0" * 64, method=f"method{place}", split="fold-0")
@@ -33,7 +33,7 @@ def log_trials(place: int, trials: int) -> list[float]:
     params, curve = {f"p{i}": i / 7 for i in range(20)}, [(i, i / 100) for i in range(100)]
     seconds = []
     for slot in range(trials + 1):
-        record = Record(slot, slot, params, "complete", 0.9, {"accuracy": 0.9, "log_loss": 0.3}, curve, 1.0, 0.1)
+        record = Trial(slot, slot, params, "complete", 0.9, {"accuracy": 0.9, "log_loss": 0.3}, curve, 1.0, 0.1)
         start = time.perf_counter()
         log(record, trials)
         seconds.append(time.perf_counter() - start)

@@ -30,15 +30,15 @@ from flows.tracking.units import end_running, finish_unit, is_there, reasons
 from hopular.methods import get_method
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.redaction import without_secrets
-from hopular.trials.engine import study_name
 from hopular.trials.events import Event
-from hopular.trials.warm import keep_warm
+from hopular.trials.run import study_name
+from hopular.trials.worker import WorkerPool
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 STEPS = (search, train, evaluate)
-WARM = 4  # processes that wait for more work
+IDLE_WORKERS = 4  # processes that wait for more work
 
 
 class BenchmarkError(RuntimeError):
@@ -67,9 +67,9 @@ def run_plan(plan: Plan) -> dict[str, Any]:
     """The graph itself, within a flow. However it ends, no unit is left RUNNING in the store."""
     courses: list[Course] = []
     try:
-        with own_scratch(), keep_warm(WARM), make_runner(plan) as runner:
+        with own_scratch(), WorkerPool(IDLE_WORKERS) as pool, make_runner(plan) as runner:
             try:
-                return _run_plan(plan, runner, courses)
+                return _run_plan(plan, runner, courses, pool)
             except BaseException:
                 stopping.stop()
                 raise
@@ -80,7 +80,7 @@ def run_plan(plan: Plan) -> dict[str, Any]:
         stopping.clear()
 
 
-def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
+def _run_plan(plan: Plan, runner: Any, courses: list[Course], pool: WorkerPool) -> dict[str, Any]:
     """The tasks in their order; `courses` receives the units as soon as they are known."""
     client, width = open_store(), width_of(plan) if plan.runner == "local" else None
     datasets, failed = _fetch(runner, plan)
@@ -93,7 +93,7 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
     _tell_changes(client, courses)
     get_run_logger().info("%s: %d units on %d datasets", benchmark, len(courses), len(datasets))
     audits = {reference: _audit(runner, plan, reference, *datasets[reference]) for reference in datasets}
-    submit, is_lost = partial(_next_task, runner), partial(_is_lost, client)
+    submit, is_lost = partial(_next_task, runner, pool), partial(_is_lost, client)
     for course in follow(courses, len(STEPS), submit, width, is_lost):
         _tell_end(course)
         if not course.error:
@@ -113,7 +113,7 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
     ranked = _submit(runner, rank, done, results=results, candidates=models)
     decisions = ranked.result()["decisions"]  # if it failed, its own error says why; that of a report would not
     refits = {
-        name: _refit(runner, ranked, decision, courses) for name, decision in decisions.items() if decision.chosen
+        name: _refit(runner, pool, ranked, decision, courses) for name, decision in decisions.items() if decision.chosen
     }
     champions = {name: _champion(decision, refits.get(name)) for name, decision in decisions.items()}
     last = {"results": results, "ranked": ranked, "failed": failed, "changes": None, "champions": champions}
@@ -122,12 +122,12 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course]) -> dict[str, Any]:
     return outcome
 
 
-def _refit(runner: Any, ranked: Any, decision: Decision, courses: list[Course]) -> Any:
+def _refit(runner: Any, pool: WorkerPool, ranked: Any, decision: Decision, courses: list[Course]) -> Any:
     """Train the winner of a dataset on all rows it can use: the setting of its first split."""
     [course] = [one for one in courses if one.results and one.results[0]["run_id"] == decision.chosen[0].run_id]
     found, trained, _ = course.results
     limit = seconds_for(course.unit, refit.name, max(1, len(trained["members"])))
-    values = {"unit": course.unit, "found": found, "trained": trained, "decision": decision}
+    values = {"unit": course.unit, "found": found, "trained": trained, "decision": decision, "pool": pool}
     return _submit(runner, refit.with_options(timeout_seconds=limit), [ranked, course.futures[-1]], **values)
 
 
@@ -290,13 +290,15 @@ def _audit(runner: Any, plan: Plan, reference: str, facts: dict[str, Any], split
     return _submit(runner, audit, **_source(plan, reference), fingerprint=facts["fingerprint"], splits=rows)
 
 
-def _next_task(runner: Any, course: Course, step: int) -> Any:
+def _next_task(runner: Any, pool: WorkerPool, course: Course, step: int) -> Any:
     """Submit a step of a unit; its tasks so far are named as what it depends on."""
     values: dict[str, Any] = {"unit": course.unit}
     if step == 0:
         values["others"] = [other.unit.method for other in course.after if not other.error]
     else:
         values |= dict(zip(("found", "trained"), course.results, strict=False))
+    if STEPS[step] is not evaluate:
+        values["pool"] = pool
     after = list(course.futures) or [other.futures[0] for other in course.after if not other.error]
     task = STEPS[step]
     models = len(course.results[0]["best"]["params"].get("members") or [None]) if step else 1

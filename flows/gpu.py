@@ -42,7 +42,7 @@ def slot(device: str) -> Iterator[None]:
     """A place on the GPU while the block runs, if it needs one. StoppedError if all is to end before one is free."""
     from prefect.concurrency.sync import concurrency
 
-    from hopular.trials.train import StoppedError
+    from hopular.trials.refit import StoppedError
 
     with ExitStack() as stack:
         while device != "cpu":

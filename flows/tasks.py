@@ -49,16 +49,16 @@ from hopular.methods import get_method
 from hopular.methods.fingerprint import take_fingerprint
 from hopular.methods.saved import load_model
 from hopular.redaction import without_secrets
-from hopular.trials.criterion import metric_of
-from hopular.trials.engine import SearchResult, read_result
-from hopular.trials.engine import search as run_search
+from hopular.trials.budget import metric_of
 from hopular.trials.events import Event
-from hopular.trials.job import Outcome
-from hopular.trials.record import Record
-from hopular.trials.refit import choose_members, replicate_seeds
-from hopular.trials.train import PATIENCE, StoppedError
-from hopular.trials.train import refit as refit_record
-from hopular.trials.train import train as train_record
+from hopular.trials.refit import TRAIN_FACTOR, StoppedError, replicate_seeds
+from hopular.trials.refit import refit as refit_record
+from hopular.trials.refit import train as train_record
+from hopular.trials.run import SearchResult, read_result
+from hopular.trials.run import search as run_search
+from hopular.trials.select import choose_members
+from hopular.trials.trial import Trial
+from hopular.trials.worker import WorkerPool
 
 # Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
 getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))
@@ -142,13 +142,13 @@ def seconds_for(unit: Assignment, step: str, models: int = 1) -> float:
         if each and budget.grid_trials:
             limits.append(2 * each * max(budget.trials, budget.grid_trials))
     elif each:
-        limits.append(PATIENCE * each * budget.replicates * models)
+        limits.append(TRAIN_FACTOR * each * budget.replicates * models)
     limit = SPARE + min(limits) if limits else LONGEST
     return limit if unit.device == "cpu" else limit + LONGEST
 
 
 @task(name="search", task_run_name="search {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
-def search(unit: Assignment, others: list[str]) -> Json:
+def search(unit: Assignment, others: list[str], pool: WorkerPool | None = None) -> Json:
     """Search the method's space on the validation rows; every trial goes to the tracking store as it is finished.
 
     `others` are the methods an ensemble may choose from.
@@ -166,7 +166,7 @@ def search(unit: Assignment, others: list[str]) -> Json:
         else:
             log = TrialLog(client, run_id, lineage)
 
-            def on_trial(record: Record, slots: int) -> None:
+            def on_trial(record: Trial, slots: int) -> None:
                 scores.append(record.score)
                 best = max((score for score in scores if score is not None), default=None)
                 tell(_event(unit, "trial", trial=len(scores), trials=slots, best=best, message=chosen_by))
@@ -174,9 +174,9 @@ def search(unit: Assignment, others: list[str]) -> Json:
 
             scores: list[float | None] = []
             with slot(unit.device):
-                result = _search(unit, on_trial)
+                result = _search(unit, on_trial, pool)
             if not should_stop():
-                patiently(lambda: reconcile(client, run_id, lineage, result.records))
+                patiently(lambda: reconcile(client, run_id, lineage, result.trials))
         if should_stop():
             raise StoppedError(f"the search of {unit.title} was stopped")
         if result.best is None:
@@ -188,15 +188,15 @@ def search(unit: Assignment, others: list[str]) -> Json:
         "study": result.study,
         "chosen_by": chosen_by,
         "best": result.best.to_json(),
-        "records": [] if get_method(unit.method).is_ensemble else [r.to_json() for r in result.records],
-        "trials": dict(Counter(record.state for record in result.records)),
+        "records": [] if get_method(unit.method).is_ensemble else [r.to_json() for r in result.trials],
+        "trials": dict(Counter(record.state for record in result.trials)),
         "summary": result.summary,
         "seconds": time.monotonic() - start,
         "maker": asdict(maker),
     }
 
 
-def _search(unit: Assignment, on_trial: Any) -> SearchResult:
+def _search(unit: Assignment, on_trial: Any, pool: WorkerPool | None) -> SearchResult:
     return run_search(
         problem_of(*_rows(unit)),
         unit.method,
@@ -205,6 +205,7 @@ def _search(unit: Assignment, on_trial: Any) -> SearchResult:
         threads=unit.threads,
         device=unit.device,
         predictions=predictions_folder(),
+        pool=pool,
         on_trial=on_trial,
         should_stop=should_stop,
     )
@@ -215,16 +216,16 @@ def _choose_members(unit: Assignment, others: list[str]) -> SearchResult:
     problem = problem_of(*_rows(unit))
     tried = {method: read_result(problem, method, unit.budget, seed=unit.seed, device=unit.device) for method in others}
     folders = {method: predictions_folder() / result.study.rpartition(" ")[2] for method, result in tried.items()}
-    members = choose_members(problem, {m: result.records for m, result in tried.items()}, folders)
-    record = Record(0, unit.seed, {"members": members}, "complete", score=0.0)
+    members = choose_members(problem, {m: result.trials for m, result in tried.items()}, folders)
+    record = Trial(0, unit.seed, {"members": members}, "complete", score=0.0)
     return SearchResult(unit.study, 1, [record])
 
 
 @task(name="train", task_run_name="train {unit.title}", cache_key_fn=_key, **KEPT, **RETRY)
-def train(unit: Assignment, found: Json) -> Json:
+def train(unit: Assignment, found: Json, pool: WorkerPool | None = None) -> Json:
     """Train the best setting with each replicate seed; predictions of the test rows and the first model are kept."""
     check_code(unit)
-    client, run_id, record = open_store(), found["run_id"], Record.from_json(found["best"])
+    client, run_id, record = open_store(), found["run_id"], Trial.from_json(found["best"])
     dataset, rows = rows_of(unit)
     X_test = dataset.X.iloc[rows.test].reset_index(drop=True)
     seeds = replicate_seeds(record, unit.budget.replicates)
@@ -233,7 +234,7 @@ def train(unit: Assignment, found: Json) -> Json:
         for place, seed in enumerate(seeds):
             tell(_event(unit, "train", trial=place, trials=len(seeds)))
             folder = Path(scratch, "model") if place == 0 else None
-            outcome = _train(unit, record, X_test, seed, folder)
+            outcome = _train(unit, record, X_test, seed, folder, pool)
             file = Path(scratch, f"seed-{seed}.npy")
             np.save(file, outcome.test_predictions)
             patiently(partial(client.log_artifact, run_id, str(file), "predictions"))
@@ -245,7 +246,9 @@ def train(unit: Assignment, found: Json) -> Json:
     return {"replicates": replicates, **kept}
 
 
-def _train(unit: Assignment, record: Record, X_test: pd.DataFrame, seed: int, folder: Path | None) -> Outcome:
+def _train(
+    unit: Assignment, record: Trial, X_test: pd.DataFrame, seed: int, folder: Path | None, pool: WorkerPool | None
+) -> Trial:
     with slot(unit.device):
         outcome = train_record(
             problem_of(*_rows(unit)),
@@ -258,36 +261,37 @@ def _train(unit: Assignment, record: Record, X_test: pd.DataFrame, seed: int, fo
             folder=folder,
             threads=unit.threads,
             device=unit.device,
+            pool=pool,
             should_stop=should_stop,
         )
     if outcome.state != "complete":
-        raise UnitError(f"training with seed {seed} failed: {outcome.kind}: {outcome.message}")
+        raise UnitError(f"training with seed {seed} failed: {outcome.failure}: {outcome.message}")
     return outcome
 
 
-def _replicate(seed: int, file: str, outcome: Outcome) -> Json:
+def _replicate(seed: int, file: str, outcome: Trial) -> Json:
     return {
         "seed": seed,
         "file": file,
         "valid_score": outcome.score,
         "valid_metrics": outcome.metrics,
-        "classes": outcome.classes,
+        "classes": list(outcome.classes),
         "seconds": outcome.fit_seconds,
         "predict_seconds": outcome.predict_seconds,
         "memory": outcome.peak_memory,
     }
 
 
-def _keep_losses(unit: Assignment, run_id: str, outcome: Outcome) -> float:
+def _keep_losses(unit: Assignment, run_id: str, outcome: Trial) -> float:
     """Keep the loss on each validation row, which champions are compared by, and return the mean."""
     dataset, rows = rows_of(unit)
     truth = dataset.y.iloc[rows.valid].to_numpy()
-    losses = row_losses(dataset.task, truth, outcome.predictions, outcome.classes or None)
+    losses = row_losses(dataset.task, truth, outcome.predictions, list(outcome.classes) or None)
     log_validation(open_store(), run_id, rows.valid.tolist(), losses.tolist())
     return float(losses.mean())
 
 
-def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X_test: pd.DataFrame) -> str:
+def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Trial, X_test: pd.DataFrame) -> str:
     """Log the trained model, and for one that retrieves training rows what it read for a few test rows."""
     client, (dataset, rows) = open_store(), rows_of(unit)
     if outcome.unsaved:
@@ -296,7 +300,9 @@ def _keep_model(unit: Assignment, run_id: str, folder: Path, outcome: Outcome, X
     metrics = {f"valid_{name}": value for name, value in outcome.metrics.items()}
     score = {} if outcome.score is None else {"valid_score": outcome.score}
     log_scores(client, run_id, {**metrics, **score})
-    model_id = log_model(client, run_id, folder, unit.method, dataset.task, outcome.classes, X_test.head(5), metrics)
+    model_id = log_model(
+        client, run_id, folder, unit.method, dataset.task, list(outcome.classes), X_test.head(5), metrics
+    )
     if get_method(unit.method).retrieves:
         problem = problem_of(*_rows(unit))
         y_test = dataset.y.iloc[rows.test].reset_index(drop=True)
@@ -317,7 +323,7 @@ def evaluate(unit: Assignment, found: Json, trained: Json) -> Json:
             predictions = np.load(client.download_artifacts(run_id, replicate["file"], scratch), allow_pickle=False)
             scores += _scores(unit, dataset.task, truth, predictions, replicate)
             if place == 0:
-                records = [Record.from_json(values) for values in found["records"]]
+                records = [Trial.from_json(values) for values in found["records"]]
                 log_pictures(client, run_id, dataset.task, replicate["classes"], truth, predictions, records)
         log_scores(client, run_id, unit_metrics(pd.DataFrame(scores).astype({"low": float, "high": float})))
         finish_unit(client, run_id, "FINISHED")
@@ -339,7 +345,7 @@ def _scores(unit: Assignment, task: Task, truth: Any, predictions: Any, replicat
 
 
 @task(name="refit", task_run_name="refit {unit.title}", cache_policy=NO_CACHE, **RETRY)
-def refit(unit: Assignment, found: Json, trained: Json, decision: Decision) -> str:
+def refit(unit: Assignment, found: Json, trained: Json, decision: Decision, pool: WorkerPool | None = None) -> str:
     """Train the winner on all rows it can use and make that model the champion; returns a sentence on it."""
     check_code(unit)
     client, (dataset, rows) = open_store(), rows_of(unit)
@@ -351,17 +357,18 @@ def refit(unit: Assignment, found: Json, trained: Json, decision: Decision) -> s
                 dataset,
                 rows,
                 unit.method,
-                Record.from_json(found["best"]),
+                Trial.from_json(found["best"]),
                 unit.budget,
                 folder,
                 members=[(int(place), float(weight), rounds) for place, weight, rounds in trained["members"]],
                 threads=unit.threads,
                 device=unit.device,
+                pool=pool,
                 should_stop=should_stop,
             )
         count = "-".join(dict.fromkeys([str(min(done.rows)), str(max(done.rows))]))
         said = {ROWS: count, TRAINED_ON: f"trained on {formatting.of_rows(done.rows, len(dataset))}"}
-        log = partial(log_model, client, found["run_id"], folder, unit.method, dataset.task, done.classes)
+        log = partial(log_model, client, found["run_id"], folder, unit.method, dataset.task, list(done.classes))
         model_id = patiently(partial(log, dataset.X.head(5), {}, said))
     return patiently(partial(promote, client, decision, model_id, said[ROWS], said[TRAINED_ON]))
 
@@ -419,7 +426,7 @@ def _rows(unit: Assignment) -> tuple[str, str | None, str, str]:
 
 
 def _why(result: SearchResult) -> str:
-    messages = [f"{record.kind}: {record.message}" for record in result.records if record.message]
+    messages = [f"{record.failure}: {record.message}" for record in result.trials if record.message]
     return f"no trial succeeded ({result.summary})" + (f"; the first failed with {messages[0]}" if messages else "")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -72,12 +73,13 @@ def prefect_server(prefect_address: str, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def warm() -> Iterator[None]:
-    """Worker processes that last as long as the tests of a file, since the imports of one take seconds.
+def shared_workers() -> Iterator[None]:
+    """Worker processes of `fit_table` that last as long as the tests of a file, since the imports of one take seconds.
 
     Not for tests that set variables which a method reads.
     """
-    from hopular.trials.warm import keep_warm
+    from hopular.trials.worker import WorkerPool
 
-    with keep_warm(2):
+    with WorkerPool(2) as pool, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("hopular.automl.fit.WorkerPool", lambda limit: nullcontext(pool))
         yield

@@ -93,7 +93,7 @@ from hopular.data import load, make_splits
 from hopular.methods import Run, get_method
 from hopular.methods.saved import load_model, save_model
 from hopular.trials.budget import preset
-from hopular.trials.engine import search
+from hopular.trials.run import search
 from hopular.trials.problem import make_problem
 
 data = load("wine")

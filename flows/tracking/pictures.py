@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hopular.trials.record import Record, best_of
+from hopular.trials.select import best_of
+from hopular.trials.trial import Trial
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,7 @@ def log_pictures(
     classes: Sequence[str],
     truth: Any,
     predictions: Array,
-    records: Sequence[Record],
+    records: Sequence[Trial],
 ) -> list[str]:
     """Draw whatever there is something to see in, and keep it in the run's folder `pictures`; returns the names.
 
@@ -60,7 +61,7 @@ def _of_predictions(task: Task, classes: Sequence[str], truth: Any, predictions:
     }
 
 
-def _of_study(records: Sequence[Record]) -> dict[str, Figure]:
+def _of_study(records: Sequence[Trial]) -> dict[str, Figure]:
     from hopular.report import figures
 
     drawn: dict[str, Figure] = {}
@@ -78,7 +79,7 @@ def _of_study(records: Sequence[Record]) -> dict[str, Figure]:
     return drawn
 
 
-def parameter_importance(records: Sequence[Record]) -> dict[str, float]:
+def parameter_importance(records: Sequence[Trial]) -> dict[str, float]:
     """How much each hyperparameter decides the score (PED-ANOVA), the most important first; empty if unknown."""
     import optuna
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
@@ -101,7 +102,7 @@ def parameter_importance(records: Sequence[Record]) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
-def draw_slices(records: Sequence[Record]) -> Figure | None:
+def draw_slices(records: Sequence[Trial]) -> Figure | None:
     """The score of every complete trial against each hyperparameter; None if there is nothing to compare."""
     from matplotlib.figure import Figure
 
@@ -135,11 +136,11 @@ def draw_slices(records: Sequence[Record]) -> Figure | None:
     return figure
 
 
-def _complete(records: Sequence[Record]) -> list[Record]:
+def _complete(records: Sequence[Trial]) -> list[Trial]:
     return [r for r in records if r.state == "complete" and r.score is not None and np.isfinite(r.score)]
 
 
-def _varied(records: Sequence[Record]) -> list[str]:
+def _varied(records: Sequence[Trial]) -> list[str]:
     """The hyperparameters that had more than one value."""
     names = dict.fromkeys(name for record in records for name in record.params)
     return [name for name in names if len({str(record.params.get(name)) for record in records}) > 1]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Metric, Param, Run
 
-    from hopular.trials.record import Record
+    from hopular.trials.trial import Trial
 
 PARENT, SLOT = "mlflow.parentRunId", "hopular.slot"
 STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
@@ -25,7 +25,7 @@ TWICE = re.compile(r"UNIQUE constraint|duplicate key|Duplicate entry")  # as sql
 PAUSE = 15.0  # seconds after which a store that was away is tried again
 
 
-def log_trial(client: MlflowClient, parent: str, lineage: Lineage, record: Record, experiment: str = "") -> str:
+def log_trial(client: MlflowClient, parent: str, lineage: Lineage, record: Trial, experiment: str = "") -> str:
     """Write a finished trial as a child run and return its id. `experiment` saves a call where it is known."""
     experiment = experiment or client.get_run(parent).info.experiment_id
     end = int(time.time() * 1000)
@@ -39,7 +39,7 @@ def log_trial(client: MlflowClient, parent: str, lineage: Lineage, record: Recor
     return str(child.info.run_id)
 
 
-def reconcile(client: MlflowClient, parent: str, lineage: Lineage, records: Iterable[Record]) -> int:
+def reconcile(client: MlflowClient, parent: str, lineage: Lineage, records: Iterable[Trial]) -> int:
     """Make the children of a unit agree with its records, and return how many were not written before.
 
     A child that a kill left RUNNING is completed from its record, or deleted if there is none; of two of one slot the
@@ -90,12 +90,12 @@ class TrialLog:
 
     def __init__(self, client: MlflowClient, parent: str, lineage: Lineage) -> None:
         self.client, self.parent, self.lineage = client, parent, lineage
-        self.waiting: list[Record] = []
+        self.waiting: list[Trial] = []
         self.problem = ""  # the last one, for whoever wants to tell people
         self._experiment = ""
         self._next = 0.0
 
-    def __call__(self, record: Record, slots: int) -> None:
+    def __call__(self, record: Trial, slots: int) -> None:
         self.waiting.append(record)
         if time.monotonic() >= self._next:
             self.flush()
@@ -116,7 +116,7 @@ class TrialLog:
         return not self.waiting
 
 
-def _tags(parent: str, lineage: Lineage, record: Record) -> dict[str, str]:
+def _tags(parent: str, lineage: Lineage, record: Trial) -> dict[str, str]:
     tags = {
         **replace(lineage, kind="trial").tags(),
         PARENT: parent,
@@ -126,17 +126,17 @@ def _tags(parent: str, lineage: Lineage, record: Record) -> dict[str, str]:
     }
     if record.shared_by > 1:
         tags["hopular.shared_by"] = str(record.shared_by)  # trials of one fit, whose seconds are divided among them
-    if record.kind:
-        tags["hopular.failure"] = record.kind
+    if record.failure:
+        tags["hopular.failure"] = record.failure
         tags["hopular.reason"] = without_secrets(record.message)
     return tags
 
 
-def _milliseconds(record: Record) -> int:
+def _milliseconds(record: Trial) -> int:
     return round(1000 * (record.fit_seconds + record.predict_seconds))
 
 
-def _complete(client: MlflowClient, child: Run, lineage: Lineage, record: Record) -> None:
+def _complete(client: MlflowClient, child: Run, lineage: Lineage, record: Trial) -> None:
     """Parameters, metrics and the end of a trial. Times follow from the child's start, so twice is the same as once."""
     from mlflow.exceptions import MlflowException
 
@@ -151,7 +151,7 @@ def _complete(client: MlflowClient, child: Run, lineage: Lineage, record: Record
     client.set_terminated(run_id, STATUS[record.state], start + _milliseconds(record))
 
 
-def _params(lineage: Lineage, record: Record) -> Iterator[Param]:
+def _params(lineage: Lineage, record: Trial) -> Iterator[Param]:
     from mlflow.entities import Param
 
     yield Param("method", lineage.method)
@@ -160,7 +160,7 @@ def _params(lineage: Lineage, record: Record) -> Iterator[Param]:
         yield Param(f"setting.{name}" if name in ("method", "split") else name, str(value))
 
 
-def _metrics(record: Record, timestamp: int) -> Iterator[Metric]:
+def _metrics(record: Trial, timestamp: int) -> Iterator[Metric]:
     """Those of the validation rows, of the cost, and the learning curve with percent of training as steps."""
     from mlflow.entities import Metric
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mlflow.entities import DatasetInput, Run
 
     from hopular.data.dataset import Dataset
-    from hopular.trials.record import Record
+    from hopular.trials.trial import Trial
 
 State = Literal["FINISHED", "FAILED", "KILLED"]
 UNIT, REASON, BEST = "hopular.unit", "hopular.reason", "best."
@@ -188,7 +188,7 @@ def unit_metrics(scores: pd.DataFrame) -> dict[str, float]:
     return {name: value for name, value in metrics.items() if not math.isnan(value)}
 
 
-def log_best(client: MlflowClient, run_id: str, record: Record, chosen_by: str) -> None:
+def log_best(client: MlflowClient, run_id: str, record: Trial, chosen_by: str) -> None:
     """Write the best trial's setting as tags `best.*`, what chose it, and its validation metrics as the unit's own.
 
     They are tags and not parameters because a search that goes on may find a better one.

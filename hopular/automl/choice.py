@@ -6,19 +6,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from hopular.automl.candidate import Array, Candidate
 from hopular.evaluation.metrics import evaluate
-from hopular.methods.ensemble import greedy_weights, log_loss_of, squared_error_of, write_ensemble
-from hopular.trials.criterion import DEFAULT, score_of
+from hopular.methods.ensemble import write_ensemble
+from hopular.trials.budget import DEFAULT_CRITERION, score_of
 from hopular.trials.problem import Problem
-from hopular.trials.record import Record
-from hopular.trials.refit import MAX_MEMBERS
+from hopular.trials.select import classes_of, combine
+from hopular.trials.trial import Trial
 
-MAX_ROWS = 20_000  # of validation that decide on weights; of more, every second, third, ... row
 METRICS = {"classification": ("accuracy", "log_loss"), "regression": ("mse", "mae")}
 
 
@@ -27,7 +25,7 @@ class Member:
     """A trained model and its share in the answer."""
 
     candidate: Candidate
-    record: Record
+    record: Trial
     weight: float
     folder: Path  # of the saved model
     rows: int  # that it was trained on
@@ -45,7 +43,7 @@ class Choice:
     @property
     def loss(self) -> float:
         """Return the loss that decides: the lower, the better."""
-        return -score_of(DEFAULT, self.metrics)
+        return -score_of(DEFAULT_CRITERION, self.metrics)
 
     def test_predictions(self) -> Array:
         """The answer for the test rows, from what the members said when they were trained."""
@@ -69,35 +67,18 @@ def make_ensemble(candidates: Sequence[Candidate], problem: Problem) -> Choice |
     if len(found) < 2:
         return None
     answers = [np.load(one.folder / f"{record.slot}.npy", allow_pickle=False) for one, record in found]
-    step = -(-len(problem.y_valid) // MAX_ROWS)
-    weights = greedy_weights([answer[::step].astype(np.float64) for answer in answers], _loss(problem, step))
-    order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
-    if len(order) < 2:
+    chosen = combine(problem, answers)
+    if len(chosen) < 2:
         return None
-    shares = weights[order] / weights[order].sum()
-    members = tuple(_member(*found[place], float(share), problem) for place, share in zip(order, shares, strict=True))
-    mean = _mean([(share, answers[place]) for place, share in zip(order, shares, strict=True)])
+    members = tuple(_member(*found[place], share, problem) for place, share in chosen)
+    mean = _mean([(share, answers[place]) for place, share in chosen])
     names = METRICS[problem.task]
     metrics = evaluate(problem.task, problem.y_valid.to_numpy(), mean, classes_of(problem), metrics=names)
     return Choice("ensemble", members, metrics)
 
 
-def _member(candidate: Candidate, record: Record, weight: float, problem: Problem) -> Member:
+def _member(candidate: Candidate, record: Trial, weight: float, problem: Problem) -> Member:
     return Member(candidate, record, weight, candidate.model(record), rows=len(problem.X_train))
-
-
-def classes_of(problem: Problem) -> list[str] | None:
-    """The classes in the order of the columns of probabilities; None for regression."""
-    if problem.task == "regression":
-        return None
-    return [str(label) for label in np.unique(np.asarray(problem.y_train))]
-
-
-def _loss(problem: Problem, step: int) -> Any:
-    if problem.task == "regression":
-        return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64)[::step])
-    places = {label: place for place, label in enumerate(classes_of(problem) or [])}
-    return log_loss_of(np.array([places.get(str(label), -1) for label in problem.y_valid[::step]]))
 
 
 def _mean(weighted: Sequence[tuple[float, Array]]) -> Array:

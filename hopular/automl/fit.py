@@ -13,12 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from hopular.automl.candidate import Candidate
-from hopular.automl.choice import Choice, classes_of, rank_choices, write_model
+from hopular.automl.choice import Choice, rank_choices, write_model
 from hopular.automl.fitted import MODEL_FOLDER, ROWS_FILE, Facts, Fitted
 from hopular.automl.news import News
 from hopular.automl.outcome import make_leaderboard, make_results
 from hopular.automl.portfolio import choose_methods
-from hopular.automl.race import Race
+from hopular.automl.race import MAX_WORKERS, Race
 from hopular.automl.refit import NO_TIME, Spare, expected_seconds, refit
 from hopular.automl.work import FitError, working_folder
 from hopular.data.audit import Finding, audit
@@ -29,7 +29,8 @@ from hopular.evaluation.metrics import evaluate
 from hopular.formatting import plural
 from hopular.trials.problem import Problem, make_problem
 from hopular.trials.refit import refit_rows
-from hopular.trials.warm import keep_warm
+from hopular.trials.select import classes_of
+from hopular.trials.worker import WorkerPool
 
 FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after the race, at most this share of all
 REFIT_SHARE = 0.2  # of the time: a refit that needs more is not begun
@@ -95,13 +96,13 @@ def fit_table(
     names, left_out = choose_methods(dataset.task, seconds, methods)
     split = hold_out(dataset)
     table = _Table(dataset, split, make_problem(dataset, split))
-    with working_folder(table.problem, seed) as work:
+    with WorkerPool(MAX_WORKERS) as pool, working_folder(table.problem, seed) as work:
         candidates = [Candidate(name, table.problem, seed, work / name) for name in names]
         known = [(candidate.name, record) for candidate in candidates for record in candidate.records]
         on_news(News("plan", methods=tuple(names), trials=len(known)))
         for name, record in known:
             on_news(News("done", name, record))
-        findings, choices, final, no_refit = _race(table, candidates, clock, work / "refit", on_news)
+        findings, choices, final, no_refit = _race(table, candidates, clock, work / "refit", pool, on_news)
         on_news(News("write"))
         ensemble = next((one for one in choices if one.method == "ensemble"), None)
         keeper = tempfile.TemporaryDirectory(prefix="hopular-")
@@ -123,12 +124,17 @@ def hold_out(dataset: Dataset) -> Split:
 
 
 def _race(
-    table: _Table, candidates: list[Candidate], clock: _Clock, folder: Path, on_news: Callable[[News], None]
+    table: _Table,
+    candidates: list[Candidate],
+    clock: _Clock,
+    folder: Path,
+    pool: WorkerPool,
+    on_news: Callable[[News], None],
 ) -> tuple[list[Finding], list[Choice], Choice, str]:
     """Race, choose and refit: what the audit found, all choices, the first of them refitted, and why if it is not."""
     X_test = table.dataset.X.iloc[table.split.test].reset_index(drop=True)
-    race = Race(candidates, table.problem, X_test, clock.end, on_news)
-    with keep_warm(race.workers), Spare(candidates, table.problem, folder, race.threads, clock.end) as spare:
+    race = Race(candidates, table.problem, X_test, clock.end, pool, on_news)
+    with Spare(candidates, table.problem, folder, race.threads, clock.end) as spare:
         with race.run() as threads:
             findings = audit(table.dataset, [table.split])
             on_news(News("audit", findings=tuple(findings)))
@@ -140,7 +146,7 @@ def _race(
         if choices and (clock.left <= AGAIN or _needed(choices[0], table, race, spare) <= clock.left + SLACK):
             on_news(News("refit", choices[0].method))
             final, why_not = refit(
-                choices[0], table.dataset, table.split, folder, clock.end, spare, race.workers, race.threads
+                choices[0], table.dataset, table.split, folder, clock.end, spare, pool, race.workers, race.threads
             )
             return findings, choices, final, why_not
         if clock.left > AGAIN:  # the last fits have made another choice, whose refit would take too long

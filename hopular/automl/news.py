@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hopular.data.audit import Finding
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
 Stage = Literal["plan", "audit", "start", "done", "refit", "write"]
 
@@ -17,7 +17,7 @@ class News:
 
     stage: Stage
     method: str = ""
-    record: Record | None = None  # of a fit that is done
+    record: Trial | None = None  # of a fit that is done
     findings: tuple[Finding, ...] = ()  # of the audit
     methods: tuple[str, ...] = ()  # of the plan
     trials: int = 0  # of the plan: those of an interrupted fit that this one goes on with

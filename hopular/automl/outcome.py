@@ -21,8 +21,8 @@ from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, Unit
 from hopular.formatting import plural
 from hopular.redaction import without_secrets
-from hopular.trials.criterion import DEFAULT, metric_of
-from hopular.trials.record import Record
+from hopular.trials.budget import DEFAULT_CRITERION, metric_of
+from hopular.trials.trial import Trial
 
 DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
 
@@ -123,7 +123,7 @@ def _scores(
     ]
 
 
-def _cost(records: Sequence[Record]) -> tuple[float, float, int]:
+def _cost(records: Sequence[Trial]) -> tuple[float, float, int]:
     """What an ensemble of models costs: their seconds together, and the largest memory."""
     seconds = sum(record.fit_seconds for record in records), sum(record.predict_seconds for record in records)
     return *seconds, max(record.peak_memory for record in records)
@@ -135,7 +135,7 @@ def _unit(dataset: Dataset, split: str, candidate: Candidate) -> Unit:
     if not records:
         return Unit(dataset.name, split, candidate.name, "untried", "not tried: there was no time for a first fit")
     if best is None:
-        failure = next(f"{record.kind}: {record.message}" for record in records if record.kind)
+        failure = next(f"{record.failure}: {record.message}" for record in records if record.failure)
         seconds = candidate.seconds
         return Unit(dataset.name, split, candidate.name, "failed", failure, trials=trials, search_seconds=seconds)
     return Unit(
@@ -146,7 +146,7 @@ def _unit(dataset: Dataset, split: str, candidate: Candidate) -> Unit:
         params=best.params,
         valid_score=best.score,
         valid_metrics=best.metrics,
-        chosen_by=metric_of(DEFAULT, dataset.task),
+        chosen_by=metric_of(DEFAULT_CRITERION, dataset.task),
         trials=trials,
         search_seconds=candidate.seconds,
     )
@@ -162,7 +162,7 @@ def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> Unit:
         params={"members": members},
         valid_score=-ensemble.loss,
         valid_metrics=ensemble.metrics,
-        chosen_by=metric_of(DEFAULT, dataset.task),
+        chosen_by=metric_of(DEFAULT_CRITERION, dataset.task),
     )
 
 

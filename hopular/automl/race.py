@@ -13,16 +13,15 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pandas as pd
 
 from hopular.automl.candidate import Candidate
 from hopular.automl.news import News
-from hopular.methods import Run
-from hopular.trials.job import Job, Outcome
 from hopular.trials.problem import Problem
-from hopular.trials.warm import worker_for
-from hopular.trials.worker import InfrastructureError
+from hopular.trials.trial import Job
+from hopular.trials.worker import InfrastructureError, WorkerPool
 from hopular.util import cores
 
 POOL = "all methods"  # the name under which processes are kept warm
@@ -48,12 +47,13 @@ class Race:
         problem: Problem,
         X_test: pd.DataFrame,
         end: float,
+        pool: WorkerPool,
         on_news: Callable[[News], None],
     ) -> None:
         self.candidates, self._problem, self._X_test, self.end = list(candidates), problem, X_test, end
         self.workers = min(cores(), MAX_WORKERS)
         self.threads = max(1, cores() // self.workers)
-        self._tell = on_news
+        self._pool, self._tell = pool, on_news
         self.lock, self._stopped = threading.Lock(), threading.Event()
         self._errors: list[BaseException] = []
 
@@ -116,26 +116,26 @@ class Race:
                 raise Stopped
 
         setting = candidate.next_setting()
-        folder = candidate.folder / str(setting.slot)
+        folder = candidate.folder / str(setting.trial.slot)
         shutil.rmtree(folder, ignore_errors=True)  # what an interrupted fit may have left
         left = max(self.end - time.monotonic(), SHORTEST)
         limit = max(GRACE * seconds, min(max(left / 2, GRACE_SECONDS[0]), GRACE_SECONDS[1]))
         job = Job(
-            candidate.name,
-            setting.params,
-            Run(setting.seed, self.threads, max_seconds=seconds),
+            setting.trial,
+            self.threads,
+            max_seconds=seconds,
             deadline=time.time() + left,
             X_test=self._X_test,
             folder=folder,
         )
         self._tell(News("start", candidate.name))
         try:
-            with worker_for(self._problem, POOL, self.threads) as worker:
-                (outcome,) = worker.run([job], report=lambda *_: False, beat=beat, max_seconds=limit)
+            with self._pool.lend(self._problem, POOL, self.threads) as worker:
+                (ended,) = worker.run([job], report=lambda *_: False, beat=beat, max_seconds=limit)
         except InfrastructureError as error:  # no fault of the method, but no use for it either
-            outcome = Outcome("failed", kind="crash", message=str(error))
+            ended = replace(setting.trial, state="failed", failure="crash", message=str(error))
         with self.lock:
-            record = candidate.add(setting, outcome)
+            record = candidate.add(setting, ended)
         self._tell(News("done", candidate.name, record))
 
     # ---------------------------------------------------------------------------------------- who is next, how long

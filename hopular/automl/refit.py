@@ -17,13 +17,10 @@ from hopular.automl.choice import Choice, Member
 from hopular.automl.race import POOL, Stopped
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.methods import Run
-from hopular.trials.job import Job
 from hopular.trials.problem import Problem
-from hopular.trials.record import rank_of
-from hopular.trials.refit import refit_problem, refit_record
-from hopular.trials.warm import worker_for
-from hopular.trials.worker import InfrastructureError, Worker
+from hopular.trials.refit import refit_problem, refit_trial
+from hopular.trials.trial import Job, Trial
+from hopular.trials.worker import InfrastructureError, Worker, WorkerPool
 
 SAFETY = 1.2  # times the expected seconds: the machine may be busier now
 BESIDE = 0.25  # seconds for each fit in a process that is ready, beside the fit itself
@@ -75,7 +72,7 @@ class Spare:
             self._rehearse(self._candidates[0].name, {}, 0)  # the cheapest, for what all methods import
         while not self._halted.wait(LOOK):
             tried = [(one, best) for one in self._candidates if (best := one.best) is not None]
-            first = sorted(tried, key=lambda pair: rank_of(pair[1].score, pair[1].metrics, 0))[:1]
+            first = sorted(tried, key=lambda pair: pair[1].rank[:2])[:1]
             wanted = self.wanted or {one.name for one, _ in first}
             for candidate, best in tried:
                 if candidate.name in wanted - self._rehearsed and not self._halted.is_set():
@@ -88,8 +85,8 @@ class Spare:
 
     def _rehearse(self, method: str, params: dict[str, Any], seed: int) -> None:
         began = time.monotonic()
-        run = Run(seed, self._threads, max_seconds=REHEARSAL[0])
-        job = Job(method, params, run, folder=self._folder / method)
+        trial = Trial(0, seed, params, method=method)
+        job = Job(trial, self._threads, max_seconds=REHEARSAL[0], folder=self._folder / method)
         self.worker.run([job], report=lambda *_: False, beat=self._beat, max_seconds=REHEARSAL[1])
         if not self.worker.is_alive:  # the rehearsal has cost it
             self._rehearsed.clear()
@@ -122,7 +119,15 @@ def _expected(member: Member, growth: float) -> float:
 
 
 def refit(
-    choice: Choice, dataset: Dataset, split: Split, folder: Path, end: float, spare: Spare, workers: int, threads: int
+    choice: Choice,
+    dataset: Dataset,
+    split: Split,
+    folder: Path,
+    end: float,
+    spare: Spare,
+    pool: WorkerPool,
+    workers: int,
+    threads: int,
 ) -> tuple[Choice, str]:
     """Fit every member again on all rows it can use, the weightiest first, and save it below `folder`.
 
@@ -145,7 +150,9 @@ def refit(
         first = problems[choice.members[0].candidate.method.needs_validation]
         try:
             with (
-                _ready_worker(choice, spare, first, threads) if is_first else worker_for(first, POOL, threads) as worker
+                _ready_worker(choice, spare, pool, first, threads)
+                if is_first
+                else pool.lend(first, POOL, threads) as worker
             ):
                 worker.start(beat)  # before it takes a member that another could fit at once
                 while places:
@@ -158,21 +165,20 @@ def refit(
     def fit(worker: Worker, place: int) -> None:
         beat()
         member, method = choice.members[place], choice.members[place].candidate.method
-        setting, target = refit_record(member.record), folder / str(place)
-        run = Run(setting.seed, threads, max_seconds=setting.max_seconds)
+        setting, target = refit_trial(member.record), folder / str(place)
         worker.use(problems[method.needs_validation])
-        job = Job(method.name, setting.params, run, folder=target)
-        (outcome,) = worker.run([job], report=lambda *_: False, beat=beat)
-        if outcome.state == "complete" and not outcome.unsaved:
-            members[place] = replace(member, folder=target, rows=outcome.rows, is_refit=True)
+        job = Job(setting, threads, max_seconds=setting.max_seconds, folder=target)
+        (trained,) = worker.run([job], report=lambda *_: False, beat=beat)
+        if trained.state == "complete" and not trained.unsaved:
+            members[place] = replace(member, folder=target, rows=trained.rows, is_refit=True)
         else:
-            failures.append(f"{method.title}: {outcome.message or outcome.unsaved}")
+            failures.append(f"{method.title}: {trained.message}")
 
     alone, together = _expected_ways(choice, len(dataset) / len(split.train), workers, spare)
     count = 1 if alone <= together else workers
-    with ThreadPoolExecutor(count) as pool:
+    with ThreadPoolExecutor(count) as executor:
         try:
-            list(pool.map(work, [place == 0 for place in range(count)]))
+            list(executor.map(work, [place == 0 for place in range(count)]))
         except BaseException:
             halted.set()
             raise
@@ -180,7 +186,7 @@ def refit(
 
 
 @contextmanager
-def _ready_worker(choice: Choice, spare: Spare, problem: Problem, threads: int) -> Iterator[Worker]:
+def _ready_worker(choice: Choice, spare: Spare, pool: WorkerPool, problem: Problem, threads: int) -> Iterator[Worker]:
     """Give the spare process; one of the race if that is alive and the spare one is busy or lacks imports.
 
     It is the one that the last fit was done in, so it has the libraries of a model that came at the last moment.
@@ -188,7 +194,7 @@ def _ready_worker(choice: Choice, spare: Spare, problem: Problem, threads: int) 
     if spare.free(wait=False) and spare.has_rehearsed(choice):
         yield spare.worker
         return
-    with worker_for(problem, POOL, threads) as worker:
+    with pool.lend(problem, POOL, threads) as worker:
         if worker.is_alive:
             yield worker
         else:

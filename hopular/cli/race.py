@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Group
 
     from hopular.automl.news import News
-    from hopular.trials.record import Record
+    from hopular.trials.trial import Trial
 
 SHOWN = 8  # methods in the table
 STAGES = {
@@ -52,11 +52,11 @@ class _Standing:
     """How the methods stand: the best trial of each, and how many there were."""
 
     def __init__(self) -> None:
-        self.best: dict[str, Record] = {}
+        self.best: dict[str, Trial] = {}
         self.trials: dict[str, int] = {}
         self.failed: dict[str, str] = {}
 
-    def add(self, method: str, record: Record) -> bool:
+    def add(self, method: str, record: Trial) -> bool:
         """Take note of a trial; whether it is the best of all."""
         self.trials[method] = self.trials.get(method, 0) + 1
         if record.state != "complete":
@@ -166,18 +166,18 @@ def _plan(news: News) -> str:
     return f"trying {plural(len(news.methods), 'method')}{resumed}"
 
 
-def _title(method: str, record: Record | None = None) -> str:
+def _title(method: str, record: Trial | None = None) -> str:
     from hopular.evaluation.results import title
 
     return title(method) if record is None else title(method, record.params)
 
 
-def _loss(record: Record) -> float:
+def _loss(record: Trial) -> float:
     assert record.score is not None  # the trial is complete
     return -record.score
 
 
-def _score(record: Record) -> str:
+def _score(record: Trial) -> str:
     metrics = record.metrics
     return f"accuracy {metrics['accuracy']:.4f}" if "accuracy" in metrics else f"MSE {metrics['mse']:.4g}"
 

@@ -22,7 +22,7 @@ from hopular import methods
 from hopular.settings import plugin_folders
 
 LIBRARIES = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")  # that every search and every method computes with
-SEARCH = ("hopular.trials.engine", "hopular.trials.train", "hopular.trials.refit")
+SEARCH = ("hopular.trials.run", "hopular.trials.refit", "hopular.trials.select")
 SCORING = ("hopular.evaluation.metrics",)
 # The search imports all models, to know their names. It is followed only within these.
 OF_THE_SEARCH = ("hopular.trials", "hopular.evaluation")
@@ -33,7 +33,7 @@ NOT_COMPUTING = (
     # The rows are known by a fingerprint of their own, however they were read.
     *("hopular.data", "hopular.data.dataset"),
     # These carry jobs, records and models, and decide nothing.
-    *("hopular.trials.storage", "hopular.trials.warm", "hopular.trials.worker"),
+    *("hopular.trials.study", "hopular.trials.worker", "hopular.trials.events"),
     "hopular.methods.saved",
 )
 Import = tuple[str, str]  # a module, and the name taken from it or ""

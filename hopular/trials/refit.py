@@ -1,4 +1,4 @@
-"""After the search: seeds to train the best setting with, what to combine, and the rows of a model to be handed out.
+"""Training after the search, in a process of its own: the best setting once more, or on all rows to be handed out.
 
 A model that is handed out is trained on all rows it can use: boosting with the number of rounds that was best on the
 validation rows, networks without the validation rows, which tell them when to stop.
@@ -6,29 +6,154 @@ validation rows, networks without the validation rows, which tell them when to s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pandas as pd
 
 from hopular.data.dataset import Dataset
-from hopular.methods import Method
-from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
+from hopular.methods import Method, get_method
+from hopular.methods.ensemble import write_ensemble
+from hopular.trials.budget import Budget
+from hopular.trials.fit import SOFT
 from hopular.trials.problem import Problem
-from hopular.trials.record import Record
+from hopular.trials.trial import Job, Trial
+from hopular.trials.worker import LostError, WorkerPool
 
 if TYPE_CHECKING:
     from hopular.data.splits import Split
 
 Rows = np.ndarray[Any, np.dtype[np.int64]]
-MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
+TRAIN_FACTOR = 3.0  # training may take this many times a trial's limit: the setting works, the machine may be busier
 
 
-def replicate_seeds(record: Record, replicates: int) -> list[int]:
-    """The seeds to train a setting with: the trial's own first, which gives the trial's own model."""
-    return [record.seed + 7919 * place for place in range(replicates)]
+class StoppedError(RuntimeError):
+    """The caller wants no more."""
+
+
+class RefitError(RuntimeError):
+    """A model could not be trained on all rows; the message says why."""
+
+
+@dataclass(frozen=True)
+class Refitted:
+    """A saved model of all rows it can use: on how many rows each of its members was trained, and its classes."""
+
+    rows: tuple[int, ...]
+    classes: tuple[str, ...]
+
+
+def replicate_seeds(trial: Trial, replicates: int) -> list[int]:
+    """Return the seeds to train a setting with: the trial's own first, which gives the trial's own model."""
+    return [trial.seed + 7919 * place for place in range(replicates)]
+
+
+def train(
+    problem: Problem,
+    method: str,
+    trial: Trial,
+    budget: Budget,
+    X_test: pd.DataFrame | None,
+    *,
+    seed: int | None = None,
+    study: str = "",
+    folder: Path | None = None,
+    threads: int = 1,
+    device: str = "cpu",
+    pool: WorkerPool | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Trial:
+    """Fit the setting of `trial` again, predict the test rows, and save the model into `folder`.
+
+    An ensemble has a trial's time for each of its members.
+
+    With the trial's own seed this is the trial's own model (the paper's protocol): a process of the pool that has
+    worked for the search `study` may still have it, another one trains it again, which gives the same since methods
+    are repeatable.
+    """
+
+    def beat() -> None:
+        if should_stop is not None and should_stop():
+            raise StoppedError(f"the training of {method} on {problem.name} was stopped")
+
+    each, max_seconds, members = budget.seconds_per_trial, trial.max_seconds, 1
+    if get_method(method).is_ensemble:
+        members = len(trial.params.get("members") or [None])
+        max_seconds = max_seconds or (each and SOFT * each * members)
+    again = Trial(trial.slot, trial.seed if seed is None else seed, dict(trial.params), method=method)
+    job = Job(again, threads, device, max_seconds, None, study, X_test, folder, budget.criterion)
+    limit = each and TRAIN_FACTOR * each * members
+    with (pool or WorkerPool()).lend(problem, method, threads) as worker:
+        try:
+            (trained,) = worker.run(
+                [job], report=lambda *_: False, beat=beat, max_seconds=limit, max_memory=budget.memory
+            )
+        except LostError as error:
+            return error.trials[0]
+    if trained.seed == trial.seed:  # if the model was still there, its memory was that of the trial
+        trained = replace(trained, peak_memory=max(trained.peak_memory, trial.peak_memory))
+    return trained
+
+
+def refit(
+    dataset: Dataset,
+    split: Split,
+    method: str,
+    trial: Trial,
+    budget: Budget,
+    folder: Path,
+    *,
+    members: Sequence[tuple[int, float, int | None]] = (),
+    threads: int = 1,
+    device: str = "cpu",
+    pool: WorkerPool | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Refitted:
+    """Train the setting that was best on `split` on all rows it can use, and save the model into `folder`.
+
+    `members` are those that an ensemble of `trial` consists of, as its training said. Each is trained by itself and
+    keeps its weight: on rows that it was trained on, a weight would say nothing.
+    """
+
+    def fit(name: str, setting: Trial, target: Path) -> Trial:
+        trained = train(
+            refit_problem(dataset, split, get_method(name)),
+            name,
+            refit_trial(setting),
+            budget,
+            None,
+            folder=target,
+            threads=threads,
+            device=device,
+            pool=pool,
+            should_stop=should_stop,
+        )
+        if trained.state != "complete":
+            raise RefitError(f"{name} failed on all rows: {trained.failure}: {trained.message}")
+        if trained.unsaved:
+            raise RefitError(trained.unsaved)
+        return trained
+
+    if not members:
+        trained = fit(method, trial, folder)
+        return Refitted((trained.rows,), trained.classes)
+    saved, refitted = [], []
+    limit = budget.seconds_per_trial and SOFT * budget.seconds_per_trial
+    with tempfile.TemporaryDirectory() as temp_folder:
+        for place, weight, rounds in members:
+            name, params, seed = trial.params["members"][place]
+            target = Path(temp_folder, str(place))
+            own_seed = trial.seed if seed is None else seed
+            setting = replace(trial, params=params, seed=own_seed, rounds=rounds, max_seconds=limit)
+            refitted.append(fit(name, setting, target))
+            saved.append((name, weight, target))
+        classes = refitted[0].classes
+        write_ensemble(folder, saved, dataset.X.shape[1], classes if dataset.task == "classification" else None)
+    return Refitted(tuple(one.rows for one in refitted), classes)
 
 
 def refit_rows(method: Method, split: Split) -> Rows:
@@ -52,35 +177,7 @@ def refit_problem(dataset: Dataset, split: Split, method: Method) -> Problem:
     )
 
 
-def refit_record(record: Record) -> Record:
+def refit_trial(trial: Trial) -> Trial:
     """Return the setting of a refit: with the best number of rounds, since no rows are left to find it by."""
-    rounds = {} if record.rounds is None else {"n_estimators": max(1, record.rounds)}
-    return replace(record, params={**record.params, **rounds})
-
-
-def choose_members(
-    problem: Problem, tried: Mapping[str, Iterable[Record]], predictions: Mapping[str, Path]
-) -> list[Member]:
-    """The trials worth combining: chosen greedily on the validation rows among all complete trials of all methods.
-
-    `predictions` names for each method the folder in which its search kept the validation predictions. The result is
-    what the method `ensemble` takes as its members, the most often drawn first.
-    """
-    found: list[tuple[str, Record, np.ndarray[Any, Any]]] = []
-    for method, records in tried.items():
-        for record in records:
-            path = predictions[method] / f"{record.slot}.npy"
-            if record.state == "complete" and path.exists():
-                found.append((method, record, np.load(path, allow_pickle=False).astype(np.float64)))
-    if not found:
-        raise ValueError("no complete trial with validation predictions to build an ensemble from")
-    weights = greedy_weights([values for _, _, values in found], _loss(problem))
-    order = sorted(np.flatnonzero(weights), key=lambda place: (-weights[place], place))[:MAX_MEMBERS]
-    return [(method, record.params, record.seed) for method, record, _ in (found[place] for place in order)]
-
-
-def _loss(problem: Problem) -> Any:
-    if problem.task == "regression":
-        return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64))
-    classes = {label: place for place, label in enumerate(np.unique(np.asarray(problem.y_train)))}
-    return log_loss_of(np.array([classes.get(label, -1) for label in problem.y_valid]))
+    rounds = {} if trial.rounds is None else {"n_estimators": max(1, trial.rounds)}
+    return replace(trial, params={**trial.params, **rounds})

@@ -1,7 +1,8 @@
 """A process that fits trials one after another, so that nothing a native library does can harm the search.
 
 `python -m hopular.trials.worker` is the process; `Worker` is its handle. A fit that crashes, takes too long or too much
-memory costs the process, and the next trial gets a new one.
+memory costs the process, and the next trial gets a new one. A `WorkerPool` keeps processes between searches of one
+method, so that its libraries are not imported every time.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -23,11 +25,10 @@ from pathlib import Path
 
 import psutil
 
-from hopular.trials.job import Job, Outcome
 from hopular.trials.problem import Problem
-from hopular.trials.record import Kind
+from hopular.trials.trial import Failure, Job, Trial
 
-START_SECONDS = 120.0  # for the interpreter, and for the imports of a method, on a machine that may be busy
+START_SECONDS = 120.0  # a process may take this long to start, and its method as long to be imported
 POLL = 0.02  # seconds between looks at a running trial
 POLL_MEMORY = 0.004  # the same where memory is limited: a process can fill some 2 GB a second
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
@@ -38,15 +39,15 @@ class InfrastructureError(RuntimeError):
 
 
 class LostError(InfrastructureError):
-    """The process is gone, perhaps by no fault of the model; if it goes again and again, `outcome` is the reason."""
+    """The process is gone, perhaps by no fault of the model; if it goes again and again, `trials` have failed."""
 
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.message)
-        self.outcome = outcome
+    def __init__(self, trials: list[Trial]) -> None:
+        super().__init__(trials[0].message)
+        self.trials = trials
 
 
 class Worker:
-    """Handle of a worker process; it is started when first needed and again after it was lost."""
+    """The handle of a worker process, which is started when first needed and again after it was lost."""
 
     def __init__(self, problem: Problem, threads: int = 1) -> None:
         self._problem, self._threads = problem, threads
@@ -61,12 +62,12 @@ class Worker:
         self.close()
 
     def use(self, problem: Problem) -> None:
-        """Jobs from now on are on this problem."""
+        """Fit jobs on this problem from now on."""
         if problem is not self._problem:
             self._problem, self._has_problem = problem, False
 
     def has(self, problem: Problem) -> bool:
-        """Whether its process works on this problem already."""
+        """Return whether its process works on this problem already."""
         return self._has_problem and problem is self._problem
 
     def run(
@@ -77,12 +78,18 @@ class Worker:
         beat: Callable[[], None],
         max_seconds: float | None = None,
         max_memory: float | None = None,
-    ) -> list[Outcome]:
-        """Fit `jobs`, several of them in one training; if that costs the process, all of them have failed.
+    ) -> list[Trial]:
+        """Fit `jobs`, several of them in one training, and return their trials as they ended.
 
-        `report(place, percent, score)` says whether to stop one; `beat` is called all the while, and may raise. The
-        seconds of a fit do not include those for the imports of its method.
+        If that costs the process, all of them have failed. `report(place, percent, score)` says whether to stop one;
+        `beat` is called all the while, and may raise. The seconds of a fit do not include those for the imports of its
+        method.
         """
+
+        def failed(failure: Failure, message: str) -> list[Trial]:
+            seconds = time.monotonic() - start
+            return [_failed(job.trial, failure, message, seconds, peak) for job in jobs]
+
         process, connection = self._ready(beat)
         watched, kills, peak = psutil.Process(process.pid), _kernel_kills(), 0
         start, limit, started = time.monotonic(), START_SECONDS, False
@@ -91,18 +98,18 @@ class Worker:
         while True:
             try:
                 if connection.poll(poll):
-                    kind, payload = connection.recv()
-                    if kind == "outcomes":
-                        return [_within(outcome, peak, max_memory) for outcome in payload]
-                    if kind == "started":
+                    topic, payload = connection.recv()
+                    if topic == "trials":
+                        return [_within(trial, peak, max_memory) for trial in payload]
+                    if topic == "started":
                         start, limit, started = time.monotonic(), max_seconds or float("inf"), True
                     else:
                         connection.send(report(*payload))
             except (EOFError, ConnectionError):
-                outcome = self._lost(time.monotonic() - start, peak, _kernel_kills() > kills)
-                if not started or outcome.kind is None:
-                    raise LostError(replace(outcome, kind=outcome.kind or "out-of-memory")) from None
-                return [outcome] * len(jobs)
+                failure, message = self._lost(_kernel_kills() > kills)
+                if not started or failure is None:
+                    raise LostError(failed(failure or "out-of-memory", message)) from None
+                return failed(failure, message)
             with contextlib.suppress(psutil.Error):
                 peak = max(peak, watched.memory_info().rss)
             beat()
@@ -110,12 +117,11 @@ class Worker:
             if elapsed > limit:
                 self.close()
                 if not started:
-                    raise InfrastructureError(f"the imports of {jobs[0].method} took more than {limit:g} s")
-                message = f"stopped after {elapsed:.1f} s, the limit is {limit:g} s"
-                return [_failed("time-out", message, elapsed, peak)] * len(jobs)
+                    raise InfrastructureError(f"the imports of {jobs[0].trial.method} took more than {limit:g} s")
+                return failed("time-out", f"stopped after {elapsed:.1f} s, the limit is {limit:g} s")
             if max_memory is not None and peak > max_memory:
                 self.close()
-                return [_failed("out-of-memory", _beyond(peak, max_memory), elapsed, peak)] * len(jobs)
+                return failed("out-of-memory", _beyond(peak, max_memory))
 
     def close(self) -> None:
         """End the process, and those it has started, at once."""
@@ -128,8 +134,8 @@ class Worker:
         self._process = self._connection = None
         self._has_problem = False
 
-    def _lost(self, elapsed: float, peak: int, by_kernel: bool) -> Outcome:
-        """The process ended by itself: say by which signal. The kind is None if nobody knows who killed it."""
+    def _lost(self, by_kernel: bool) -> tuple[Failure | None, str]:
+        """Say how a process ended that nobody here has ended; the failure is None if nobody knows who killed it."""
         assert self._process is not None
         code = None
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -137,11 +143,11 @@ class Worker:
         self.close()
         if code == -signal.SIGKILL:
             message = "its process was killed from outside, most likely because the machine ran out of memory"
-            return _failed("out-of-memory" if by_kernel else None, message, elapsed, peak)
+            return "out-of-memory" if by_kernel else None, message
         if code is None:
-            return _failed("crash", "its process hung up", elapsed, peak)
+            return "crash", "its process hung up"
         how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
-        return _failed("crash", f"its process ended {how}", elapsed, peak)
+        return "crash", f"its process ended {how}"
 
     @property
     def is_alive(self) -> bool:
@@ -206,30 +212,92 @@ class Worker:
             raise InfrastructureError(f"a worker process was lost: {error}") from error
 
 
+class WorkerPool:
+    """Lends workers, and keeps up to `limit` idle ones, the longest idle first, until the pool is closed.
+
+    A process has the libraries of one method, so that memory is comparable. Sent to another process, a pool arrives
+    empty and keeps none there.
+    """
+
+    def __init__(self, limit: int = 0) -> None:
+        self._limit, self._lock, self._is_open = limit, threading.Lock(), True
+        self._idle: list[tuple[tuple[str, int], Worker]] = []
+
+    def __enter__(self) -> WorkerPool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[type[WorkerPool], tuple[()]]:
+        return WorkerPool, ()
+
+    def close(self) -> None:
+        """End the idle processes; those that are lent end when they are given back."""
+        with self._lock:
+            idle, self._idle, self._is_open = self._idle, [], False
+        for _, worker in idle:
+            worker.close()
+
+    @contextlib.contextmanager
+    def lend(self, problem: Problem, method: str, threads: int) -> Iterator[Worker]:
+        """Give a worker for a problem, an idle one if there is one. After an error its process is not used again."""
+        key = (method, threads)
+        worker = self._take(key, problem) or Worker(problem, threads)
+        worker.use(problem)
+        try:
+            yield worker
+        except BaseException:
+            worker.close()
+            raise
+        self._put(key, worker)
+
+    def _take(self, key: tuple[str, int], problem: Problem) -> Worker | None:
+        """Return an idle worker that has the method's libraries, at best one that has also worked on the problem."""
+        with self._lock:
+            able = [item for item in self._idle if item[0] == key]
+            if not able:
+                return None
+            chosen = next((item for item in able if item[1].has(problem)), able[-1])
+            self._idle.remove(chosen)
+            return chosen[1]
+
+    def _put(self, key: tuple[str, int], worker: Worker) -> None:
+        with self._lock:
+            self._idle.append((key, worker))
+            keep = self._limit if self._is_open else 0
+            surplus = self._idle[: max(0, len(self._idle) - keep)]
+            del self._idle[: len(surplus)]
+        for _, old in surplus:
+            old.close()
+
+
 @cache
 def _starter(process: int) -> ThreadPoolExecutor:
-    """A thread that lasts as long as this process: the kernel ends a worker when the thread that started it ends."""
+    """Return a thread that lasts as long as this process: the kernel ends a worker with the thread that started it."""
     return ThreadPoolExecutor(1, thread_name_prefix=f"hopular-starter-{process}")
 
 
-def _failed(kind: Kind | None, message: str, elapsed: float, peak: int) -> Outcome:
-    return Outcome("failed", fit_seconds=elapsed, peak_memory=peak, kind=kind, message=message)
+def _failed(trial: Trial, failure: Failure, message: str, seconds: float, peak: int) -> Trial:
+    trial = replace(trial, fit_seconds=seconds, peak_memory=peak)
+    return replace(trial, state="failed", failure=failure, message=message)
 
 
 def _beyond(peak: float, limit: float) -> str:
     return f"used {peak / 2**20:.0f} MB, the limit is {limit / 2**20:.0f} MB"
 
 
-def _within(outcome: Outcome, peak: int, limit: float | None) -> Outcome:
-    """A finished trial, with the peak seen from here if its process knows none; a failure if it passed the limit."""
-    peak = outcome.peak_memory or peak
+def _within(trial: Trial, peak: int, limit: float | None) -> Trial:
+    """Return a finished trial, with the peak seen from here if its process knows none; failed if beyond the limit."""
+    peak = trial.peak_memory or peak
     if limit is not None and peak > limit:
-        return _failed("out-of-memory", _beyond(peak, limit), outcome.fit_seconds + outcome.predict_seconds, peak)
-    return replace(outcome, peak_memory=peak)
+        running = Trial(trial.slot, trial.seed, trial.params, method=trial.method)
+        return _failed(running, "out-of-memory", _beyond(peak, limit), trial.seconds, peak)
+    return replace(trial, peak_memory=peak)
 
 
 def _kernel_kills() -> int:
-    """How many processes the kernel has killed for want of memory so far (Linux), 0 where it does not say."""
+    """Count the processes that the kernel has killed for want of memory so far (Linux); 0 where it does not say."""
     with contextlib.suppress(OSError):
         for line in Path("/proc/vmstat").read_text().splitlines():
             if line.startswith("oom_kill "):
@@ -238,10 +306,11 @@ def _kernel_kills() -> int:
 
 
 def main() -> None:
-    """The worker process: serve jobs until the search hangs up."""
+    """Serve jobs until the search hangs up; this is the worker process."""
     _die_with(int(sys.argv[2]))
-    from hopular.trials.fit import fit_jobs
+    from hopular.trials.fit import Fitter
 
+    fitter = Fitter()
     with Connection(int(sys.argv[1])) as connection, contextlib.suppress(EOFError, ConnectionError):
         connection.send(("ready", None))
         problem: Problem | None = None
@@ -260,12 +329,12 @@ def main() -> None:
                 problem = message
                 continue
             assert problem is not None, "a problem comes before its jobs"
-            connection.send(("outcomes", fit_jobs(problem, message, started, report)))
+            connection.send(("trials", fitter.fit(problem, message, started, report)))
             _give_memory_back()
 
 
 def _give_memory_back() -> None:
-    """A trial starts with as little memory as the first one; done while the search stores the last one."""
+    """Free memory, so that a trial starts with as little as the first one; the search stores the last one meanwhile."""
     gc.collect()
     if not gc.get_freeze_count():
         gc.freeze()  # the libraries are here to stay: not to be looked through after every trial

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -13,13 +14,13 @@ from hopular.automl.fit import hold_out
 from hopular.automl.outcome import _unit
 from hopular.automl.race import Race
 from hopular.evaluation.results import title
-from hopular.methods import Run
-from hopular.trials import warm
+from hopular.trials import worker
 from hopular.trials.budget import PRESETS
-from hopular.trials.engine import search
-from hopular.trials.fit import fit_jobs
-from hopular.trials.job import Job, Outcome
+from hopular.trials.fit import Fitter
 from hopular.trials.problem import Problem, make_problem
+from hopular.trials.run import search
+from hopular.trials.trial import Job
+from hopular.trials.worker import WorkerPool
 from tests.automl.conftest import flowers
 from tests.toys import toy_methods
 from tests.trials.conftest import InlineWorker
@@ -34,16 +35,17 @@ def problem() -> Problem:
 def tried(candidate: Candidate, loss: float, seconds: float = 1.0) -> None:
     """Let a candidate have finished a trial, with the model that goes with it."""
     setting = candidate.next_setting()
-    model = candidate.folder / str(setting.slot)
+    model = candidate.folder / str(setting.trial.slot)
     model.mkdir()
     (model / "model-class.json").touch()
     metrics = {"accuracy": 0.5, "log_loss": loss}
     answers = [[0.5, 0.5]]
-    candidate.add(setting, Outcome("complete", metrics, -loss, answers, answers, fit_seconds=seconds))
+    done = {"metrics": metrics, "score": -loss, "predictions": answers, "test_predictions": answers}
+    candidate.add(setting, replace(setting.trial, state="complete", fit_seconds=seconds, **done))
 
 
 def make_race(candidates: list[Candidate], problem: Problem, seconds: float = 60) -> Race:
-    race = Race(candidates, problem, pd.DataFrame(), time.monotonic() + seconds, lambda news: None)
+    race = Race(candidates, problem, pd.DataFrame(), time.monotonic() + seconds, WorkerPool(), lambda news: None)
     race.workers = 2
     return race
 
@@ -91,7 +93,7 @@ def test_only_the_best_models_are_kept_and_all_is_known_after_a_restart(problem:
     again = Candidate("glm", problem, 0, tmp_path / "glm")
     assert again.records == glm.records
     assert again.seconds == glm.seconds == 5
-    assert again.next_setting().params == glm.next_setting().params
+    assert again.next_setting().trial.params == glm.next_setting().trial.params
 
 
 def test_a_race_chooses_what_a_search_would(problem: Problem, tmp_path: Path) -> None:
@@ -100,10 +102,10 @@ def test_a_race_chooses_what_a_search_would(problem: Problem, tmp_path: Path) ->
         torn = Candidate("torn", problem, 0, tmp_path / "torn")
         while not torn.is_over:
             setting = torn.next_setting()
-            job = Job("torn", setting.params, Run(setting.seed), X_test=problem.X_valid)
-            torn.add(setting, *fit_jobs(problem, [job], lambda: None, lambda *_: False))
+            job = Job(setting.trial, X_test=problem.X_valid)
+            torn.add(setting, *Fitter().fit(problem, [job], lambda: None, lambda *_: False))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(warm, "Worker", InlineWorker)
+            patch.setattr(worker, "Worker", InlineWorker)
             found = search(problem, "torn", PRESETS["quick"], storage=f"sqlite:///{tmp_path}/studies.db")
             paper = search(problem, "torn", PRESETS["paper"], storage=f"sqlite:///{tmp_path}/studies.db")
     assert torn.best is not None
@@ -116,7 +118,7 @@ def test_a_race_chooses_what_a_search_would(problem: Problem, tmp_path: Path) ->
 
 def test_defaults_come_first_and_a_grid_comes_to_an_end(problem: Problem, tmp_path: Path) -> None:
     pls = Candidate("pls", problem, 0, tmp_path / "pls")
-    assert pls.next_setting().params == {}
+    assert pls.next_setting().trial.params == {}
     for _ in range(9):
         assert not pls.is_over
         tried(pls, 0.5)
@@ -127,7 +129,8 @@ def test_a_method_that_fails_twice_is_given_up(problem: Problem, tmp_path: Path)
     glm = Candidate("glm", problem, 0, tmp_path / "glm")
     for _ in range(2):
         assert not glm.is_over
-        glm.add(glm.next_setting(), Outcome("failed", kind="error", message="no"))
+        setting = glm.next_setting()
+        glm.add(setting, replace(setting.trial, state="failed", failure="error", message="no"))
     assert glm.is_over
 
 

@@ -13,7 +13,7 @@ from hopular.cli.frame import run
 from hopular.data import load
 from hopular.data.read import read_table
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = pytest.mark.usefixtures("shared_workers")
 RNG = np.random.default_rng(0)
 N = 120
 

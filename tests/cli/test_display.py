@@ -15,7 +15,7 @@ from rich.console import Console
 from hopular.automl.news import News
 from hopular.cli import display, race
 from hopular.trials.events import Event
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
 UNIT = ("iris", "s0", "glm")
 EVENTS = (
@@ -28,7 +28,7 @@ CHANGED = Event("note", method="knn", message="its code has changed since 12 May
 
 
 def news(loss: float, method: str = "glm") -> News:
-    record = Record(0, 0, {}, "complete", score=-loss, metrics={"accuracy": 0.9, "log_loss": loss})
+    record = Trial(0, 0, {}, "complete", score=-loss, metrics={"accuracy": 0.9, "log_loss": loss})
     return News("done", method, record)
 
 

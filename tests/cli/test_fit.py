@@ -14,7 +14,7 @@ import pytest
 from hopular.cli.fit import likely_target
 from tests.cli.conftest import Hopular
 
-pytestmark = pytest.mark.usefixtures("warm")
+pytestmark = pytest.mark.usefixtures("shared_workers")
 
 
 @pytest.fixture(autouse=True)

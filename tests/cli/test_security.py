@@ -14,7 +14,7 @@ import pytest
 
 from hopular.cli import app
 from hopular.cli.frame import run
-from hopular.trials.storage import Study, open_storage
+from hopular.trials.study import Study, open_storage
 from tests.cli.conftest import Hopular
 from tests.data.loopback import Reply, serve
 

@@ -20,14 +20,14 @@ import sys
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
 from flows.tracking.trials import log_trial
-from hopular.trials.record import Record
-from hopular.trials.storage import Study, open_storage
+from hopular.trials.trial import Trial
+from hopular.trials.study import Study, open_storage
 
 parent, slots = sys.argv[1], int(sys.argv[2])
 client, study = open_store(), Study(open_storage(), "load")
 experiment, lineage = client.get_run(parent).info.experiment_id, Lineage("bench", dataset="load", method="none")
 while (slot := study.lease(range(slots))) is not None:
-    record = Record(slot, slot, {"p": slot}, "complete", 0.5, {"accuracy": 0.5})
+    record = Trial(slot, slot, {"p": slot}, "complete", 0.5, {"accuracy": 0.5})
     if study.add(record, {}, {}):
         log_trial(client, parent, lineage, record, experiment)
 """
@@ -39,7 +39,7 @@ def write(writers, trials):
     from flows.tracking.store import open_store
     from flows.tracking.trials import children
     from flows.tracking.units import start_unit
-    from hopular.trials.storage import Study, open_storage
+    from hopular.trials.study import Study, open_storage
 
     client, slots = open_store(), writers * trials
     study = Study(open_storage(), "load")

@@ -14,7 +14,7 @@ import pytest
 from flows.services.environment import service_environment
 from flows.services.start import Places, _check_places, mlflow_command, new_state
 from flows.services.state import read_state, write_state
-from hopular.trials.storage import StorageError, open_storage
+from hopular.trials.study import StorageError, open_storage
 from tests.data.loopback import Reply, serve
 from tests.faults.whole import all_runs, store_of
 
@@ -106,7 +106,7 @@ def test_names_from_files_are_no_code(done, said):
 
 @pytest.mark.parametrize("url", ["postgresql://me:{}@127.0.0.1:1/studies", "mysql://me:{}@127.0.0.1/x", "me:{}@host"])
 def test_a_password_of_the_database_of_studies_is_in_no_message(url, monkeypatch):
-    monkeypatch.setattr("hopular.trials.storage.PATIENCE", 0.0)
+    monkeypatch.setattr("hopular.trials.study.PATIENCE", 0.0)
     with pytest.raises(StorageError) as caught:
         open_storage(url.format(SECRET))
     assert SECRET not in f"{caught.value}"

@@ -16,11 +16,11 @@ import pytest
 from hopular.automl import fit_table, load_fitted
 from hopular.methods import Run, get_method
 from hopular.methods.saved import load_model, save_model
-from hopular.trials import warm
+from hopular.trials import worker
 from hopular.trials.budget import Budget
-from hopular.trials.engine import search
 from hopular.trials.problem import make_problem
-from hopular.trials.storage import StorageError, Study, open_storage
+from hopular.trials.run import search
+from hopular.trials.study import StorageError, Study, open_storage
 from tests.automl.conftest import flowers
 from tests.faults.whole import all_runs, check_store, score_table, store_of
 from tests.toys import toy_methods
@@ -50,7 +50,7 @@ def locked(file, seconds):
 
 
 def test_a_search_waits_for_a_locked_database(runs, monkeypatch, said):
-    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    monkeypatch.setattr(worker, "Worker", InlineWorker)
     problem, seconds = make_problem(make_dataset(), make_split()), 7.0  # longer than sqlite waits by itself
     with toy_methods():
         open_storage().engine.dispose()
@@ -58,7 +58,7 @@ def test_a_search_waits_for_a_locked_database(runs, monkeypatch, said):
         with locked(runs / "optuna.db", seconds):
             result = search(problem, "constant", Budget(trials=5))
     assert time.monotonic() - start >= seconds
-    assert [record.state for record in result.records] == ["complete"] * 5
+    assert [record.state for record in result.trials] == ["complete"] * 5
     said(f"optuna.db locked for {seconds:g} s: the search waited and has all 5 trials")
 
 

@@ -15,7 +15,7 @@ import pytest
 from flows.tracking.lineage import Lineage
 from flows.tracking.store import open_store
 from hopular.data.dataset import Dataset
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
 
 @pytest.fixture(scope="session")
@@ -77,8 +77,8 @@ def flowers() -> Dataset:
 
 
 @pytest.fixture
-def make_record() -> Callable[..., Record]:
-    def make(slot: int, **changes: Any) -> Record:
+def make_record() -> Callable[..., Trial]:
+    def make(slot: int, **changes: Any) -> Trial:
         values: dict[str, Any] = {
             "slot": slot,
             "seed": 100 + slot,
@@ -91,6 +91,6 @@ def make_record() -> Callable[..., Record]:
             "predict_seconds": 0.5,
             "peak_memory": 50_000_000,
         }
-        return Record(**{**values, **changes})
+        return Trial(**{**values, **changes})
 
     return make

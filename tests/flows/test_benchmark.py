@@ -26,7 +26,7 @@ from hopular.cli.frame import run as run_command
 from hopular.evaluation.metrics import METRICS
 from hopular.evaluation.results import Results
 from hopular.model.architecture import ARCHITECTURES
-from hopular.trials.train import StoppedError
+from hopular.trials.refit import StoppedError
 
 pytestmark = pytest.mark.slow
 TABLE = "a,b,y\n" + "".join(f"{i % 7},{'uv'[i % 2]},{'yes' if i % 7 > 3 else 'no'}\n" for i in range(60))

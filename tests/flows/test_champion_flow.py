@@ -92,7 +92,7 @@ def test_it_is_trained_on_all_rows_and_replaced_beyond_noise_only(monkeypatch: p
 
 
 def _fails(*_: Any, **__: Any) -> Any:
-    from hopular.trials.train import RefitError
+    from hopular.trials.refit import RefitError
 
     raise RefitError("no luck")
 

@@ -16,9 +16,9 @@ from prefect.utilities.timeout import timeout
 from flows import tasks
 from flows.assignment import Assignment
 from flows.tasks import LONGEST, SPARE, seconds_for
-from hopular.trials import engine
+from hopular.trials import run
 from hopular.trials.budget import Budget, preset
-from hopular.trials.job import Outcome
+from hopular.trials.trial import Trial
 
 
 @pytest.fixture
@@ -70,17 +70,17 @@ def test_a_model_without_a_validation_score_is_given_none(unit: Assignment, monk
     monkeypatch.setattr(tasks, "log_scores", lambda _client, _run, metrics: written.update(metrics))
     monkeypatch.setattr(tasks, "log_model", lambda *_: "model")
     frame = SimpleNamespace(head=lambda _: None)
-    outcome = Outcome("complete", metrics={"mse": 2.0})
+    outcome = Trial(0, 0, {}, "complete", metrics={"mse": 2.0})
     assert tasks._keep_model(unit, "run", Path("folder"), outcome, frame) == "model"  # type: ignore[arg-type]
     assert written == {"valid_mse": 2.0}
 
 
 def test_a_time_out_interrupts_a_search_that_waits_for_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    search: Any = object.__new__(engine._Search)
+    search: Any = object.__new__(run._Search)
     search.budget, search.jobs, search.study = Budget(), 1, SimpleNamespace(bury=lambda: None, close=lambda: None)
-    search._stop, search._news = threading.Event(), threading.Condition()
+    search._stop, search._changed = threading.Event(), threading.Condition()
     search._start = search._spent_at = 0.0
-    monkeypatch.setattr(engine._Search, "_work", lambda self, _: self._stop.wait())
+    monkeypatch.setattr(run._Search, "_work", lambda self, _: self._stop.wait())
 
     def wait() -> None:
         with timeout(0.2, TaskRunTimeoutError):

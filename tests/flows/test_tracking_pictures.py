@@ -17,9 +17,9 @@ from flows.tracking.pictures import draw_slices, log_pictures, parameter_importa
 from flows.tracking.units import start_unit
 from hopular import HopularClassifier
 from hopular.data.dataset import Dataset
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
-MakeRecord = Callable[..., Record]
+MakeRecord = Callable[..., Trial]
 
 
 @pytest.fixture

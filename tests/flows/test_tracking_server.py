@@ -31,7 +31,7 @@ from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS, Results
 from hopular.methods import Run, get_method
 from hopular.methods.saved import save_model
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
 pytestmark = pytest.mark.slow
 STARTING = 120  # seconds
@@ -85,7 +85,7 @@ def test_nothing_finished_is_lost_while_the_server_is_away(
     runs: Path,
     lineage: Lineage,
     flowers: Dataset,
-    make_record: Callable[..., Record],
+    make_record: Callable[..., Trial],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -18,11 +18,11 @@ from flows.tracking.units import start_unit
 from hopular.data.dataset import Dataset
 from hopular.data.splits import make_splits
 from hopular.trials.budget import Budget
-from hopular.trials.engine import search
 from hopular.trials.problem import make_problem
-from hopular.trials.record import Record
+from hopular.trials.run import search
+from hopular.trials.trial import Trial
 
-MakeRecord = Callable[..., Record]
+MakeRecord = Callable[..., Trial]
 
 
 @pytest.fixture
@@ -77,20 +77,20 @@ def test_trials_that_share_a_training_are_children_of_their_own(
     result = search(problem, "hopular", Budget(grid_trials=3, max_epochs=3), storage=storage, on_trial=log)
     found = children_of(client, unit)
     assert [run.data.tags["hopular.slot"] for run in found] == ["0", "1", "2"]
-    assert [run.data.params["beta"] for run in found] == [str(record.params["beta"]) for record in result.records]
+    assert [run.data.params["beta"] for run in found] == [str(record.params["beta"]) for record in result.trials]
     assert {run.data.tags["hopular.shared_by"] for run in found} == {"3"}
-    for run, record in zip(found, result.records, strict=True):
+    for run, record in zip(found, result.trials, strict=True):
         assert run.info.status == "FINISHED"
         assert run.data.metrics["valid_score"] == pytest.approx(record.score)
         assert run.data.metrics["fit_seconds"] == pytest.approx(record.fit_seconds)
         curve = client.get_metric_history(run.info.run_id, "valid_curve")
         assert sorted((point.step, point.value) for point in curve) == [tuple(point) for point in record.curve]
-    assert reconcile(client, unit, lineage, result.records) == 0
+    assert reconcile(client, unit, lineage, result.trials) == 0
 
 
 def test_a_failed_trial_says_why(client: Any, unit: str, lineage: Lineage, make_record: MakeRecord) -> None:
     failed = make_record(
-        0, state="failed", kind="error", message="no access to https://u:pw@h/x", score=None, metrics={}, curve=[]
+        0, state="failed", failure="error", message="no access to https://u:pw@h/x", score=None, metrics={}, curve=[]
     )
     run = client.get_run(log_trial(client, unit, lineage, failed))
     assert run.info.status == "FAILED"

@@ -30,7 +30,7 @@ from flows.tracking.units import (
 )
 from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
 
 def test_a_unit_has_lineage_parameters_and_its_dataset(
@@ -185,7 +185,7 @@ def test_no_scores_are_no_metrics() -> None:
     assert unit_metrics(pd.DataFrame(columns=list(SCORE_COLUMNS))) == {}
 
 
-def test_the_best_setting_may_change(client: Any, lineage: Lineage, make_record: Callable[..., Record]) -> None:
+def test_the_best_setting_may_change(client: Any, lineage: Lineage, make_record: Callable[..., Trial]) -> None:
     run = start_unit(client, lineage, "key", None)
     log_best(client, run, make_record(0), "accuracy")
     log_best(client, run, make_record(1, params={"depth": np.int64(9)}), "accuracy")

@@ -168,9 +168,9 @@ def test_a_method_has_nothing_of_another() -> None:
 
 def test_the_search_counts_for_all_and_its_machinery_for_none() -> None:
     shared = set(sources(SEARCH, fingerprint.OF_THE_SEARCH))
-    wanted = {"engine", "space", "fit", "train", "refit", "record", "problem", "budget"}
+    wanted = {"run", "space", "fit", "refit", "select", "trial", "problem", "budget"}
     assert {f"hopular.trials.{name}" for name in wanted} <= shared
-    assert not shared & {f"hopular.trials.{name}" for name in ("storage", "tables", "warm", "worker")}
+    assert not shared & {f"hopular.trials.{name}" for name in ("study", "worker")}
 
 
 def test_what_scores_is_known_apart() -> None:

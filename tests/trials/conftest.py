@@ -22,9 +22,10 @@ import sqlalchemy as sa
 
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.trials import warm
-from hopular.trials.fit import fit_jobs
+from hopular.trials import worker
+from hopular.trials.fit import Fitter
 from hopular.trials.problem import make_problem
+from hopular.trials.trial import Job, Trial
 from tests.toys import toy_methods
 
 FORK = multiprocessing.get_context("fork")  # a new process without the seconds of its imports
@@ -139,11 +140,17 @@ def wait_for(condition, seconds=30.0):
         time.sleep(0.005)
 
 
+def make_job(method, params, seed=0, *, slot=0, **circumstances):
+    """A job of a trial with these parameters."""
+    return Job(Trial(slot, seed, params, method=method), **circumstances)
+
+
 class InlineWorker:
     """Instead of a worker process: the fit is done right here, for tests of all the rest."""
 
     def __init__(self, problem, threads=1):
-        self.problem, self.threads = problem, threads
+        self.problem, self.threads, self.fitter = problem, threads, Fitter()
+        InlineWorker.latest = self
 
     def use(self, problem):
         self.problem = problem
@@ -153,17 +160,17 @@ class InlineWorker:
 
     def run(self, jobs, *, report, beat, max_seconds=None, max_memory=None):
         beat()
-        return fit_jobs(self.problem, jobs, lambda: None, report)
+        return self.fitter.fit(self.problem, jobs, lambda: None, report)
 
 
 @pytest.fixture
 def inline(monkeypatch):
-    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    monkeypatch.setattr(worker, "Worker", InlineWorker)
 
 
 def essence(records):
     """What must be the same in a search that was disturbed."""
-    return [(r.slot, r.seed, r.params, r.state, r.score, r.metrics, r.curve, r.kind) for r in records]
+    return [(r.slot, r.seed, r.params, r.state, r.score, r.metrics, r.curve, r.failure) for r in records]
 
 
 def query(url, text):

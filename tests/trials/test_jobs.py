@@ -10,10 +10,10 @@ import time
 import psutil
 import pytest
 
-from hopular.trials import engine, warm
+from hopular.trials import run, worker
 from hopular.trials import worker as worker_module
 from hopular.trials.budget import Budget
-from hopular.trials.engine import iterate, search
+from hopular.trials.run import iterate, search
 from tests.trials.conftest import (
     FORK,
     InlineWorker,
@@ -112,18 +112,18 @@ def test_two_jobs_work_side_by_side_in_processes_of_their_own(problem, sqlite, t
 def test_cores_are_used_once(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    assert engine.cores() == 8
+    assert run.cores() == 8
     monkeypatch.setenv("OMP_NUM_THREADS", "3,1")
-    assert engine.cores() == 3
+    assert run.cores() == 3
     monkeypatch.setenv("OMP_NUM_THREADS", "64")
-    assert engine.cores() == 8
+    assert run.cores() == 8
     monkeypatch.setenv("OMP_NUM_THREADS", "many")
-    assert engine.cores() == 8
+    assert run.cores() == 8
 
 
 @pytest.mark.parametrize(("jobs", "threads"), [(1, 8), (2, 4), (3, 2), (9, 1)])
 def test_jobs_share_the_threads(problem, sqlite, monkeypatch, jobs, threads):
-    monkeypatch.setattr(engine, "cores", lambda: 8)
+    monkeypatch.setattr(run, "cores", lambda: 8)
     made = []
 
     class Noting(InlineWorker):
@@ -131,6 +131,6 @@ def test_jobs_share_the_threads(problem, sqlite, monkeypatch, jobs, threads):
             made.append(threads)
             super().__init__(problem, threads)
 
-    monkeypatch.setattr(warm, "Worker", Noting)
+    monkeypatch.setattr(worker, "Worker", Noting)
     assert search(problem, "constant", Budget(trials=2), storage=sqlite, jobs=jobs).complete
     assert made == [threads] * jobs

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.methods import Run
-from hopular.trials.fit import fit_jobs
-from hopular.trials.job import Job
+from hopular.trials.fit import Fitter
 from hopular.trials.problem import Problem
+from tests.trials.conftest import make_job
 
 REFUSED = [
     ("hopular", {"n_blocks": 0}),
@@ -46,13 +45,13 @@ def flowers() -> Problem:
 
 @pytest.mark.parametrize(("method", "params"), REFUSED)
 def test_a_refused_setting_has_its_kind(flowers: Problem, method: str, params: dict) -> None:
-    (outcome,) = fit_jobs(flowers, [Job(method, params, Run())], lambda: None, lambda *_: False)
-    assert (outcome.state, outcome.kind) == ("failed", "invalid-parameters"), outcome.message
+    (outcome,) = Fitter().fit(flowers, [make_job(method, params)], lambda: None, lambda *_: False)
+    assert (outcome.state, outcome.failure) == ("failed", "invalid-parameters"), outcome.message
     assert outcome.message
 
 
 @pytest.mark.parametrize("method", ["hopular", "mlp", "xgboost", "lightgbm", "catboost", "knn"])
 def test_rows_that_cannot_be_used_are_an_error(flowers: Problem, method: str) -> None:
     endless = replace(flowers, X_train=flowers.X_train.assign(a=np.inf))
-    (outcome,) = fit_jobs(endless, [Job(method, {}, Run())], lambda: None, lambda *_: False)
-    assert (outcome.state, outcome.kind) == ("failed", "error"), outcome.message
+    (outcome,) = Fitter().fit(endless, [make_job(method, {})], lambda: None, lambda *_: False)
+    assert (outcome.state, outcome.failure) == ("failed", "error"), outcome.message

@@ -12,10 +12,10 @@ import psutil
 import pytest
 from optuna.storages import RDBStorage
 
-from hopular.trials import engine, warm
+from hopular.trials import run, worker
 from hopular.trials.budget import Budget
-from hopular.trials.engine import iterate, search, study_name
-from hopular.trials.storage import Study, open_storage
+from hopular.trials.run import iterate, search, study_name
+from hopular.trials.study import Study, open_storage
 from tests.trials.conftest import FORK, InlineWorker, essence, leases, raw_trials, states, wait_for
 
 BUDGET = Budget(trials=14)  # of which TPE, after its random start, has a say in four
@@ -29,14 +29,14 @@ def kill_me():
 def undisturbed(problem, tmp_path_factory):
     """The records of a search that nobody killed."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "Worker", InlineWorker)
+        patch.setattr(worker, "Worker", InlineWorker)
         url = f"sqlite:///{tmp_path_factory.mktemp('undisturbed') / 'studies.db'}"
-        return search(problem, "constant", BUDGET, storage=url).records
+        return search(problem, "constant", BUDGET, storage=url).trials
 
 
 def check(result, undisturbed, url):
     """All there, each once, and as they should be."""
-    assert essence(result.records) == essence(undisturbed)
+    assert essence(result.trials) == essence(undisturbed)
     assert result.complete
     assert raw_trials(url) == [(record.slot, record.state) for record in undisturbed]
     assert leases(url) == []
@@ -53,7 +53,7 @@ def test_killed_at_random_moments(problem, undisturbed, new_storage, longest, st
     moments, kills = random.Random(time.time_ns()), 0
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.05")
     if new_storage.startswith("postgresql"):  # once with a worker process is enough
-        monkeypatch.setattr(warm, "Worker", InlineWorker)
+        monkeypatch.setattr(worker, "Worker", InlineWorker)
     while kills < (3 if longest < 1 else 2):
         process = start(run_search, problem, new_storage)
         process.join(moments.uniform(0.2, longest))
@@ -88,12 +88,12 @@ def die_at(patches, target, name, call, after):
 
 STEPS = [  # of one trial, in their order
     (Study, "lease", True),
-    (engine.Proposer, "propose", True),
+    (run.Proposer, "propose", True),
     (RDBStorage, "create_new_trial", True),
     (InlineWorker, "run", False),
     (InlineWorker, "run", True),
     (Study, "holds", True),
-    (engine, "_keep", True),
+    (run, "_keep", True),
     (Study, "add", False),
     (RDBStorage, "set_trial_user_attr", True),  # the record is there, the state not yet
     (RDBStorage, "set_trial_state_values", True),  # both are, the lease too
@@ -153,7 +153,7 @@ def test_what_a_killed_process_left_is_ended_though_no_time_is_left(problem, new
 
 def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, sqlite, start, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.02")
-    monkeypatch.setattr(engine, "PAUSE", 0.1)
+    monkeypatch.setattr(run, "PAUSE", 0.1)
     killed = 0
     for record in iterate(problem, "constant", BUDGET, storage=sqlite):
         if record.slot in (1, 6):
@@ -189,7 +189,7 @@ def test_two_processes_share_a_budget(problem, new_storage, start, inline, tmp_p
 def test_what_a_dead_process_left_falls_to_the_living(problem, new_storage, start, inline, monkeypatch):
     """Two share a search; one is killed in the midst of a trial, and the other one does that, too."""
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "3600")
-    engine.open_storage(new_storage)
+    run.open_storage(new_storage)
     victim = start(run_search, problem, new_storage)
     wait_for(lambda: len(leases(new_storage)) == 1)
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0")

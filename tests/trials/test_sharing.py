@@ -9,17 +9,15 @@ import optuna
 import pytest
 
 import search_spaces.hopular
-from hopular.methods import Run
-from hopular.trials import engine, fit, warm
+from hopular.trials import run, worker
 from hopular.trials.budget import Budget
-from hopular.trials.engine import search, study_name
-from hopular.trials.fit import SOFT, fit_jobs
-from hopular.trials.job import Job
-from hopular.trials.record import Record
+from hopular.trials.fit import SOFT, Fitter
+from hopular.trials.refit import train
+from hopular.trials.run import search, study_name
 from hopular.trials.space import PRUNE_AFTER, PRUNE_TRIALS, Proposer
-from hopular.trials.storage import Study, open_storage
-from hopular.trials.train import train
-from tests.trials.conftest import InlineWorker, leases, raw_trials, states, wait_for
+from hopular.trials.study import Study, open_storage
+from hopular.trials.trial import Trial
+from tests.trials.conftest import InlineWorker, leases, make_job, raw_trials, states, wait_for
 
 BUDGET = Budget(grid_trials=3, max_epochs=12)  # the three betas of the smallest network
 CLOSE = {"rel": 1e-4, "abs": 1e-5}  # a stack of another size rounds otherwise
@@ -40,10 +38,10 @@ def noting(monkeypatch):
 
     class Noting(InlineWorker):
         def run(self, jobs, **options):
-            fits.append(([job.slot for job in jobs], options["max_seconds"], jobs))
+            fits.append(([job.trial.slot for job in jobs], options["max_seconds"], jobs))
             return super().run(jobs, **options)
 
-    monkeypatch.setattr(warm, "Worker", Noting)
+    monkeypatch.setattr(worker, "Worker", Noting)
     return fits
 
 
@@ -55,10 +53,10 @@ def slots(fits):
 def alone(problem, tmp_path_factory):
     """The records of the same search without sharing."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "Worker", InlineWorker)
-        patch.setattr(engine.Proposer, "alike", lambda self, slot, names: [slot])
+        patch.setattr(worker, "Worker", InlineWorker)
+        patch.setattr(run.Proposer, "alike", lambda self, slot, names: [slot])
         url = f"sqlite:///{tmp_path_factory.mktemp('alone') / 'studies.db'}"
-        return search(problem, "hopular", BUDGET, storage=url).records
+        return search(problem, "hopular", BUDGET, storage=url).trials
 
 
 def same(record, other):
@@ -70,7 +68,7 @@ def same(record, other):
 
 
 def test_three_betas_in_one_training_are_what_they_are_alone(problem, sqlite, alone, noting, monkeypatch, tmp_path):
-    monkeypatch.setattr(engine, "SHOW", 0.0)
+    monkeypatch.setattr(run, "SHOW", 0.0)
     shown = []
     result = search(
         problem,
@@ -82,22 +80,23 @@ def test_three_betas_in_one_training_are_what_they_are_alone(problem, sqlite, al
     )
     assert slots(noting) == [[0, 1, 2]]
     assert shown == [0, 1, 2]
-    assert [record.params["beta"] for record in result.records] == [1.0, 3.0, 10.0]
-    for record, other in zip(result.records, alone, strict=True):
+    assert [record.params["beta"] for record in result.trials] == [1.0, 3.0, 10.0]
+    for record, other in zip(result.trials, alone, strict=True):
         same(record, other)
         assert (record.shared_by, other.shared_by) == (3, 1)
     trials = optuna.load_study(study_name=result.study, storage=open_storage(sqlite)).trials
     assert [trial.user_attrs["slot"] for trial in trials] == [0, 1, 2]
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 3
-    assert [trial.value for trial in trials] == [record.score for record in result.records]
-    assert [trial.intermediate_values for trial in trials] == [dict(record.curve) for record in result.records]
+    assert [trial.value for trial in trials] == [record.score for record in result.trials]
+    assert [trial.intermediate_values for trial in trials] == [dict(record.curve) for record in result.trials]
     (folder,) = (tmp_path / "kept").iterdir()
     found = [np.load(folder / f"{slot}.npy") for slot in range(3)]
     assert len({tuple(values) for values in found}) == 3
     assert [float(np.mean((values - problem.y_valid) ** 2)) for values in found] == pytest.approx(
-        [record.metrics["mse"] for record in result.records], rel=1e-4
+        [record.metrics["mse"] for record in result.trials], rel=1e-4
     )
-    assert fit._kept.job.slot == result.best.slot  # the best one's model need not be trained again
+    kept = InlineWorker.latest.fitter.kept.trial
+    assert kept.slot == result.best.slot  # the best one's model need not be trained again
     again = train(problem, "hopular", result.best, BUDGET, problem.X_valid, study=result.study)
     assert again.test_predictions == pytest.approx(found[result.best.slot], rel=1e-4)
     assert leases(sqlite) == []
@@ -106,8 +105,8 @@ def test_three_betas_in_one_training_are_what_they_are_alone(problem, sqlite, al
 def test_sharp_associations_begin_as_they_do_alone(problem):
     def curve_of(*places):
         points = []
-        jobs = [Job("hopular", {"beta": beta, "n_members": 1, "max_epochs": 12}, Run(7)) for beta in places]
-        fit_jobs(problem, jobs, lambda: None, lambda place, *point: points.append((places[place], *point)))
+        jobs = [make_job("hopular", {"beta": beta, "n_members": 1, "max_epochs": 12}, 7) for beta in places]
+        Fitter().fit(problem, jobs, lambda: None, lambda place, *point: points.append((places[place], *point)))
         return [score for beta, percent, score in points if beta == 100.0 and percent <= 10]
 
     assert len(curve_of(100.0)) == 1
@@ -120,9 +119,9 @@ def test_a_shared_fit_has_the_time_of_its_trials_who_divide_it(problem, sqlite, 
     whole = time.perf_counter() - start
     ((_, limit, jobs),) = noting
     assert limit == 30
-    assert {job.run.max_seconds for job in jobs} == {SOFT * 30}
-    assert [record.max_seconds for record in result.records] == pytest.approx([SOFT * 10] * 3)
-    seconds = [record.fit_seconds for record in result.records]
+    assert {job.max_seconds for job in jobs} == {SOFT * 30}
+    assert [record.max_seconds for record in result.trials] == pytest.approx([SOFT * 10] * 3)
+    seconds = [record.fit_seconds for record in result.trials]
     assert len(set(seconds)) == 1
     assert 0 < sum(seconds) < whole
 
@@ -150,16 +149,16 @@ def test_a_search_goes_on_with_what_is_missing_alone(problem, sqlite, alone, not
     result = search(problem, "hopular", BUDGET, storage=sqlite)
     assert slots(noting) == [left]
     assert result.complete
-    for record, other in zip(result.records, alone, strict=True):
+    for record, other in zip(result.trials, alone, strict=True):
         same(record, other)
-    assert [record.shared_by for record in result.records] == [1 if slot in done else len(left) for slot in range(3)]
+    assert [record.shared_by for record in result.trials] == [1 if slot in done else len(left) for slot in range(3)]
     assert raw_trials(sqlite) == [(slot, "complete") for slot in range(3)]
 
 
 def test_slots_that_another_process_works_on_are_left_to_it(problem, sqlite, noting):
     other = Study(open_storage(sqlite), study_name(problem, "hopular", BUDGET))
     assert other.lease([1]) == 1
-    records = engine.iterate(problem, "hopular", BUDGET, storage=sqlite)
+    records = run.iterate(problem, "hopular", BUDGET, storage=sqlite)
     assert [next(records).slot for _ in range(2)] == [0, 2]
     assert slots(noting) == [[0, 2]]
     other.give_up(1)
@@ -174,7 +173,7 @@ def run_search(problem, url):
 def test_killed_in_a_shared_training_all_its_trials_are_free_again(problem, sqlite, start, noting):
     open_storage(sqlite)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "Worker", engine.Worker)
+        patch.setattr(worker, "Worker", run.Worker)
         process = start(run_search, problem, sqlite)
         wait_for(lambda: states(sqlite) == {"RUNNING": 3})
     assert len(leases(sqlite)) == 3
@@ -199,11 +198,11 @@ def test_a_trial_that_is_pruned_leaves_the_others_to_their_training(problem, sql
         study.lease([slot])
         study.start(slot, {}, {})
         curve = [(percent, bar) for percent in range(101)]
-        assert study.add(Record(slot, 0, {}, "complete", bar, curve=curve))
+        assert study.add(Trial(slot, 0, {}, "complete", bar, curve=curve))
     assert len(taken) >= PRUNE_TRIALS
     result = search(problem, "hopular", budget, storage=sqlite)
     assert slots(noting) == [[0, 1, 2]]
-    for place, (record, other) in enumerate(zip(result.records[:3], alone, strict=True)):
+    for place, (record, other) in enumerate(zip(result.trials[:3], alone, strict=True)):
         if place == worst:
             assert (record.state, record.score, record.curve[-1][0]) == ("pruned", None, PRUNE_AFTER)
         else:
@@ -216,7 +215,7 @@ def test_what_goes_wrong_in_company_is_tried_again_alone(problem, sqlite, monkey
     monkeypatch.setenv("HOPULAR_TEST_ACT", act)
     result = search(problem, "twins", Budget(seconds_per_trial=5.0), storage=sqlite)
     assert result.summary == "3 of 3 trials: 3 complete"
-    assert [record.shared_by for record in result.records] == [1, 1, 1]
+    assert [record.shared_by for record in result.trials] == [1, 1, 1]
     assert states(sqlite) == {"COMPLETE": 3}
     assert leases(sqlite) == []
 
@@ -225,18 +224,18 @@ def test_what_goes_wrong_alone_as_well_has_failed(problem):
     """A setting that is refused takes no other one with it, once each is by itself."""
 
     def run(*params):
-        jobs = [Job("twins", {"n_blocks": 1, **one}, Run(3), slot=slot) for slot, one in enumerate(params)]
-        return fit_jobs(problem, jobs, lambda: None, lambda *_: False)
+        jobs = [make_job("twins", {"n_blocks": 1, **one}, 3, slot=slot) for slot, one in enumerate(params)]
+        return Fitter().fit(problem, jobs, lambda: None, lambda *_: False)
 
     both = run({"beta": 1.0}, {"beta": -1.0})
-    assert [outcome.kind for outcome in both] == ["invalid-parameters"] * 2
+    assert [outcome.failure for outcome in both] == ["invalid-parameters"] * 2
     assert [run(one)[0].state for one in ({"beta": 1.0}, {"beta": -1.0})] == ["complete", "failed"]
 
 
 def test_a_refused_setting_of_a_search_does_not_spoil_its_sisters(problem, sqlite, noting, monkeypatch):
     monkeypatch.setattr("search_spaces.twins.grid", lambda size: [{"n_blocks": 1, "beta": b} for b in (1.0, -1.0)])
     result = search(problem, "twins", Budget(), storage=sqlite)
-    assert [(record.state, record.kind) for record in result.records] == [
+    assert [(record.state, record.failure) for record in result.trials] == [
         ("complete", None),
         ("failed", "invalid-parameters"),
     ]
@@ -244,7 +243,7 @@ def test_a_refused_setting_of_a_search_does_not_spoil_its_sisters(problem, sqlit
 
 
 def test_a_search_of_one_setting_has_the_members_of_the_estimator(problem, sqlite, noting):
-    (single,) = search(problem, "hopular", Budget(grid_trials=1, max_epochs=2), storage=sqlite).records
-    several = search(problem, "hopular", Budget(grid_trials=2, max_epochs=2), storage=sqlite).records
+    (single,) = search(problem, "hopular", Budget(grid_trials=1, max_epochs=2), storage=sqlite).trials
+    several = search(problem, "hopular", Budget(grid_trials=2, max_epochs=2), storage=sqlite).trials
     assert "n_members" not in single.params
     assert [record.params["n_members"] for record in several] == [1, 1]

@@ -10,11 +10,9 @@ import time
 import psutil
 import pytest
 
-from hopular.methods import Run
 from hopular.trials import worker as module
-from hopular.trials.job import Job
 from hopular.trials.worker import InfrastructureError, LostError, Worker
-from tests.trials.conftest import wait_for
+from tests.trials.conftest import make_job, wait_for
 
 MB = 2**20
 
@@ -26,7 +24,7 @@ def worker(problem):
 
 
 def run(worker, act, *, beat=lambda: None, report=lambda *_: False, limits=None, seed=1, **params):
-    job = Job("actor", {"act": act, **params}, Run(seed=seed, threads=worker._threads))
+    job = make_job("actor", {"act": act, **params}, seed, threads=worker._threads)
     (outcome,) = worker.run([job], report=report, beat=beat, **(limits or {}))
     return outcome
 
@@ -42,7 +40,7 @@ def gone(pid):
 def test_a_fit_is_measured(worker, problem):
     outcome = run(worker, "nothing")
     assert outcome.state == "complete"
-    assert outcome.kind is None
+    assert outcome.failure is None
     assert outcome.score == -outcome.metrics["mse"] == pytest.approx(-(problem.y_valid**2).mean())
     assert outcome.predictions.shape == (len(problem.y_valid),)
     assert 0 < outcome.fit_seconds < 1
@@ -74,7 +72,7 @@ def test_a_failure_within_the_fit_has_a_kind_and_costs_no_process(worker, act, k
     run(worker, "nothing")
     pid = pid_of(worker)
     outcome = run(worker, act)
-    assert (outcome.state, outcome.kind, outcome.score) == ("failed", kind, None)
+    assert (outcome.state, outcome.failure, outcome.score) == ("failed", kind, None)
     assert says in outcome.message
     assert run(worker, "nothing").state == "complete"
     assert pid_of(worker) == pid
@@ -85,7 +83,7 @@ def test_a_failure_within_the_fit_has_a_kind_and_costs_no_process(worker, act, k
 )
 def test_a_crash_is_survived(worker, act, says):
     outcome = run(worker, act)
-    assert (outcome.state, outcome.kind) == ("failed", "crash")
+    assert (outcome.state, outcome.failure) == ("failed", "crash")
     assert says in outcome.message
 
 
@@ -94,7 +92,7 @@ def test_a_hang_ends_in_time_and_its_processes_with_it(worker, tmp_path):
     run(worker, "nothing")
     start = time.monotonic()
     outcome = run(worker, "hang_with_child", file=str(file), limits={"max_seconds": 1.5})
-    assert outcome.kind == "time-out"
+    assert outcome.failure == "time-out"
     assert "the limit is 1.5 s" in outcome.message
     assert 1.5 < outcome.fit_seconds < 3
     assert time.monotonic() - start < 10
@@ -116,7 +114,7 @@ def test_memory_is_limited_to_a_tenth(worker):
     assert within.state == "complete"
     assert base + 260 * MB < within.peak_memory < base + 300 * MB
     outcome = run(worker, "hog", megabytes=3000, limits={"max_memory": limit})
-    assert (outcome.state, outcome.kind) == ("failed", "out-of-memory")
+    assert (outcome.state, outcome.failure) == ("failed", "out-of-memory")
     assert limit < outcome.peak_memory < 1.1 * limit
     assert f"the limit is {limit / MB:.0f} MB" in outcome.message
 
@@ -125,7 +123,7 @@ def test_memory_beyond_the_limit_counts_even_if_nobody_was_looking(worker, monke
     base = run(worker, "nothing").peak_memory
     monkeypatch.setattr(module, "POLL_MEMORY", 5.0)
     outcome = run(worker, "hog", megabytes=60, limits={"max_memory": base + 50 * MB})
-    assert (outcome.state, outcome.kind) == ("failed", "out-of-memory")
+    assert (outcome.state, outcome.failure) == ("failed", "out-of-memory")
 
 
 def test_a_trial_does_not_inherit_the_memory_of_the_last_one(worker):
@@ -137,16 +135,19 @@ def test_a_trial_does_not_inherit_the_memory_of_the_last_one(worker):
 def test_a_process_killed_from_outside_is_infrastructure_unless_the_kernel_did_it(worker, monkeypatch):
     with pytest.raises(LostError, match="killed from outside") as caught:
         run(worker, "kill")
-    assert caught.value.outcome.kind == "out-of-memory"
+    assert caught.value.trials[0].failure == "out-of-memory"
     kills = iter([3, 4])
     monkeypatch.setattr(module, "_kernel_kills", lambda: next(kills))
-    assert run(worker, "kill").kind == "out-of-memory"
+    assert run(worker, "kill").failure == "out-of-memory"
 
 
 def test_a_process_lost_before_the_fit_began_may_not_be_the_fits_fault(worker):
     with pytest.raises(LostError) as caught:
         run(worker, "crash_of_import")
-    assert (caught.value.outcome.kind, caught.value.outcome.message) == ("crash", "its process ended with exit code 3")
+    assert (caught.value.trials[0].failure, caught.value.trials[0].message) == (
+        "crash",
+        "its process ended with exit code 3",
+    )
 
 
 def test_a_process_that_died_while_idle_is_replaced(worker):
@@ -227,7 +228,7 @@ def test_threads_are_those_of_the_worker(worker):
 
 
 def learn(worker, report, **params):
-    job = Job("learner", {"end": 2.0, **params}, Run())
+    job = make_job("learner", {"end": 2.0, **params})
     (outcome,) = worker.run([job], report=report, beat=lambda: None)
     return outcome
 
@@ -241,13 +242,13 @@ def test_a_learning_curve_is_reported_and_can_end_the_fit(worker):
         return percent >= 60
 
     outcome = learn(worker, report, sleep=0.01)
-    assert (outcome.state, outcome.score, outcome.kind) == ("pruned", None, None)
+    assert (outcome.state, outcome.score, outcome.failure) == ("pruned", None, None)
     assert outcome.fit_seconds >= 0.06
     assert curve == [(percent, pytest.approx(-percent / 50)) for percent in range(10, 61, 10)]
 
 
 def test_a_long_curve_has_one_point_a_percent(worker):
     curve = []
-    job = Job("learner", {"end": 2.0, "max_epochs": 450}, Run())
+    job = make_job("learner", {"end": 2.0, "max_epochs": 450})
     worker.run([job], report=lambda _, *point: bool(curve.append(point)), beat=lambda: None)
     assert [percent for percent, _ in curve] == list(range(101))

@@ -26,7 +26,7 @@ from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hopular import settings
-from hopular.trials.record import Record
+from hopular.trials.trial import Trial
 
 STALE = 60.0  # seconds without a beat after which a lease is taken over, whoever has it
 PATIENCE = 60.0  # seconds for which a database that is locked or away is tried again
@@ -157,7 +157,7 @@ class Study:
             if record is not None and trial.state == STATES[record["state"]] and record["slot"] not in finished:
                 known = self.finished.get(record["slot"])
                 finished[record["slot"]] = known or as_trial(
-                    Record.from_json(record), trial.params, trial.distributions, trial.user_attrs
+                    Trial.from_json(record), trial.params, trial.distributions, trial.user_attrs
                 )
         self.finished = dict(sorted(finished.items()))
         return self.finished
@@ -175,7 +175,7 @@ class Study:
         with contextlib.suppress(*AWAY, UpdateFinishedTrialError):
             self._storage.set_trial_intermediate_value(self._running[slot][0], percent, score)
 
-    def add(self, record: Record) -> bool:
+    def add(self, record: Trial) -> bool:
         """Finish the trial of a slot and end its lease; False if the lease was lost to another process."""
         trial_id, trial = self._running.pop(record.slot)
         if not self.holds(record.slot):
@@ -314,7 +314,7 @@ class Study:
 
 
 def as_trial(
-    record: Record, params: dict[str, Any], distributions: dict[str, Any], attributes: dict[str, Any] | None = None
+    record: Trial, params: dict[str, Any], distributions: dict[str, Any], attributes: dict[str, Any] | None = None
 ) -> FrozenTrial:
     """Return a finished trial with its whole learning curve, of which the study shows only some points."""
     return create_trial(

@@ -19,18 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from hopular.methods import MethodError, Run, get_method
+from hopular.methods import MethodError, get_method
 from hopular.methods.fingerprint import take_fingerprint
-from hopular.trials.budget import Budget
-from hopular.trials.criterion import metric_of
+from hopular.trials.budget import Budget, metric_of
 from hopular.trials.fit import SOFT
-from hopular.trials.job import Job, Outcome
 from hopular.trials.problem import Problem
-from hopular.trials.record import Record, best_of, trial_seed
+from hopular.trials.select import best_of
 from hopular.trials.space import Proposal, Proposer
-from hopular.trials.storage import Study, open_storage
-from hopular.trials.warm import worker_for
-from hopular.trials.worker import InfrastructureError, LostError, Worker
+from hopular.trials.study import Study, open_storage
+from hopular.trials.trial import Job, Trial, trial_seed
+from hopular.trials.worker import InfrastructureError, LostError, Worker, WorkerPool
 from hopular.util import cores
 
 BEAT = 5.0  # seconds between beats of a lease
@@ -47,25 +45,25 @@ class SearchResult:
 
     study: str
     slots: int
-    records: list[Record]
+    trials: list[Trial]
 
     @property
-    def best(self) -> Record | None:
-        return best_of(self.records)
+    def best(self) -> Trial | None:
+        return best_of(self.trials)
 
     @property
     def complete(self) -> bool:
         """Whether the whole budget of trials is used; not so if time ran out."""
-        return len(self.records) == self.slots
+        return len(self.trials) == self.slots
 
     @property
     def summary(self) -> str:
         """Counts in words: '12 trials: 9 complete, 1 pruned, 2 failed (1 time-out, 1 crash)'."""
-        states = Counter(record.state for record in self.records)
-        kinds = Counter(record.kind for record in self.records if record.kind)
+        states = Counter(trial.state for trial in self.trials)
+        failures = Counter(trial.failure for trial in self.trials if trial.failure)
         parts = [f"{count} {state}" for state, count in sorted(states.items())]
-        failed = f" ({', '.join(f'{count} {kind}' for kind, count in sorted(kinds.items()))})" if kinds else ""
-        return f"{len(self.records)} of {self.slots} trials: {', '.join(parts) or 'none'}{failed}"
+        failed = f" ({', '.join(f'{count} {name}' for name, count in sorted(failures.items()))})" if failures else ""
+        return f"{len(self.trials)} of {self.slots} trials: {', '.join(parts) or 'none'}{failed}"
 
 
 def study_name(problem: Problem, method: str, budget: Budget, seed: int = 0, device: str = "cpu") -> str:
@@ -91,15 +89,16 @@ def search(
     threads: int | None = None,
     device: str = "cpu",
     predictions: Path | None = None,
-    on_trial: Callable[[Record, int], None] | None = None,
+    pool: WorkerPool | None = None,
+    on_trial: Callable[[Trial, int], None] | None = None,
     should_stop: Callable[[], bool] | None = None,
 ) -> SearchResult:
-    """Use the budget up and return all trials. `on_trial(record, slots)` is called for each one finished here.
+    """Use the budget up and return all trials. `on_trial(trial, slots)` is called for each one finished here.
 
     Each job fits with `threads` threads, by default its share of the cores. Once `should_stop()` says so, running
     trials are given up and the search returns as it stands.
     """
-    run = _Search(problem, method, budget, seed, storage, jobs, device, predictions, threads, should_stop)
+    run = _Search(problem, method, budget, seed, storage, jobs, device, predictions, threads, pool, should_stop)
     with closing(run.study):
         with closing(run.iterate()) as records:
             for record in records:
@@ -123,7 +122,7 @@ def read_result(
         return run.result()
 
 
-def iterate(problem: Problem, method: str, budget: Budget, **options: Any) -> Generator[Record]:
+def iterate(problem: Problem, method: str, budget: Budget, **options: Any) -> Generator[Trial]:
     """The same as `search`, but yields each trial as it is finished here. Closing the iterator stops the search."""
     defaults = {"seed": 0, "storage": None, "jobs": 1, "device": "cpu", "predictions": None}
     return _Search(problem, method, budget, **{**defaults, **options}).iterate()
@@ -134,13 +133,11 @@ class _Cancelled(Exception):  # noqa: N818
 
 
 @dataclass
-class _Trial:
+class _Running:
     """A trial at work."""
 
-    slot: int
-    seed: int
+    trial: Trial
     proposal: Proposal
-    params: dict[str, Any]  # that the method is given
     curve: list[tuple[int, float]] = field(default_factory=list)
     shown: float = 0.0  # when the study was last shown a point of it
 
@@ -159,6 +156,7 @@ class _Search:
         device: str,
         predictions: Path | None,
         threads: int | None = None,
+        pool: WorkerPool | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> None:
         self._method = get_method(method)
@@ -169,6 +167,7 @@ class _Search:
         self.problem, self.method, self.budget, self.seed = problem, method, budget, seed
         self.jobs, self.device = jobs, device
         self.threads = threads or max(1, cores() // jobs)
+        self._pool = pool or WorkerPool()
         self._should_stop = should_stop or (lambda: False)
         self.proposer = Proposer(
             method, problem.size, seed, prunes=budget.prunes, architecture=budget.architecture_of(self._method)
@@ -181,19 +180,19 @@ class _Search:
         facts = {"problem": problem.name, "method": method, "budget": limits, "value": f"validation {value}"}
         self.study = Study(open_storage(storage), name, facts)
         self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
-        self._lock, self._stop, self._news = threading.Lock(), threading.Event(), threading.Condition()
+        self._lock, self._stop, self._changed = threading.Lock(), threading.Event(), threading.Condition()
         self._start = self._spent_at = 0.0
         self._deadline = float("inf")
         self._grace = min(GRACE * (budget.seconds or 0.0), MAX_GRACE)
         self._is_empty = True  # no trial is complete yet
 
     def result(self) -> SearchResult:
-        records = [Record.from_json(trial.user_attrs["record"]) for trial in self.study.trials().values()]
+        records = [Trial.from_json(trial.user_attrs["record"]) for trial in self.study.trials().values()]
         return SearchResult(self.study.name, self.slots, records)
 
     # -------------------------------------------------------------------------------------------------- the loop
 
-    def iterate(self) -> Generator[Record]:
+    def iterate(self) -> Generator[Trial]:
         """Run `jobs` trials side by side, each in a process of its own, and yield records as they come."""
         self._start = self._spent_at = time.monotonic()
         self.study.bury()
@@ -202,7 +201,7 @@ class _Search:
             if self._is_empty and spent >= self.budget.seconds:
                 spent = 0.0  # all time is used and nothing came of it: worth another try
             self._deadline = self._start + self.budget.seconds - spent
-        finished: queue.SimpleQueue[Record | BaseException | None] = queue.SimpleQueue()
+        finished: queue.SimpleQueue[Trial | BaseException | None] = queue.SimpleQueue()
         threads = [threading.Thread(target=self._work, args=(finished,), daemon=True) for _ in range(self.jobs)]
         working = len(threads)
         try:
@@ -221,8 +220,8 @@ class _Search:
                     yield item
         finally:
             self._stop.set()
-            with self._news:
-                self._news.notify_all()
+            with self._changed:
+                self._changed.notify_all()
             for thread in threads:
                 if thread.ident is not None:  # it was started
                     thread.join()
@@ -235,11 +234,11 @@ class _Search:
         if self.budget.seconds is not None:
             self.study.spend(self._spent_at - self._start)
 
-    def _work(self, finished: queue.SimpleQueue[Record | BaseException | None]) -> None:
+    def _work(self, finished: queue.SimpleQueue[Trial | BaseException | None]) -> None:
         """One thread: lease, fit, store; until nothing is left to do."""
         wait = WAIT[0]
         try:
-            with worker_for(self.problem, self.method, self.threads) as worker:
+            with self._pool.lend(self.problem, self.method, self.threads) as worker:
                 while not self._is_over():
                     with self._lock:
                         slot = self.study.lease(range(self.slots))
@@ -247,15 +246,15 @@ class _Search:
                         if len(self.study.trials()) >= self.slots:
                             self.study.sweep()
                             break
-                        with self._news:  # others are at work; a lease of theirs may still fall to us
-                            self._news.wait(wait)
+                        with self._changed:  # others are at work; a lease of theirs may still fall to us
+                            self._changed.wait(wait)
                         wait = min(1.2 * wait, WAIT[1])
                         continue
                     wait = WAIT[0]
                     for record in self._run(worker, slot):
                         finished.put(record)
-                    with self._news:
-                        self._news.notify_all()
+                    with self._changed:
+                        self._changed.notify_all()
         except _Cancelled:
             pass
         except BaseException as error:
@@ -268,7 +267,7 @@ class _Search:
         grace = self._grace if is_running and self._is_empty else 0.0
         return self._stop.is_set() or self._should_stop() or time.monotonic() >= self._deadline + grace
 
-    def _run(self, worker: Worker, slot: int) -> list[Record]:
+    def _run(self, worker: Worker, slot: int) -> list[Trial]:
         """Run the trial of a leased slot, and with it the open ones that can share its training.
 
         Returns the records that are stored: not those of slots whose lease was lost meanwhile.
@@ -281,8 +280,8 @@ class _Search:
                         slots.append(other)
                 self.proposer.learn(self.study.finished)
                 trials = [self._start_trial(each) for each in slots]
-            outcomes = self._fit(worker, trials)
-            records = [self._store(trial, outcome) for trial, outcome in zip(trials, outcomes, strict=True)]
+            ended = self._fit(worker, trials)
+            records = [self._store(one, trial) for one, trial in zip(trials, ended, strict=True)]
             self._spend()
             return [record for record in records if record is not None]
         except BaseException:
@@ -290,51 +289,51 @@ class _Search:
                 self.study.give_up(each)
             raise
 
-    def _start_trial(self, slot: int) -> _Trial:
+    def _start_trial(self, slot: int) -> _Running:
         proposal = self.proposer.propose(slot)
         self.study.start(slot, proposal.params, proposal.distributions)
         params = self.budget.settings_of(self._method, proposal.settings, self.slots)
-        return _Trial(slot, trial_seed(self.seed, slot), proposal, params)
+        return _Running(Trial(slot, trial_seed(self.seed, slot), params, method=self.method), proposal)
 
-    def _store(self, trial: _Trial, outcome: Outcome) -> Record | None:
-        record = outcome.as_record(trial.slot, trial.seed, trial.params, trial.curve)
-        if self.predictions is not None and outcome.predictions is not None and self.study.holds(trial.slot):
-            _keep(self.predictions / f"{trial.slot}.npy", outcome.predictions)
+    def _store(self, running: _Running, trial: Trial) -> Trial | None:
+        trial = replace(trial, curve=sorted(dict(running.curve).items()))
+        if self.predictions is not None and trial.predictions is not None and self.study.holds(trial.slot):
+            _keep(self.predictions / f"{trial.slot}.npy", trial.predictions)
         with self._lock:
-            self.proposer.forget(trial.proposal)
-            is_stored = self.study.add(record)
-        self._is_empty = self._is_empty and record.state != "complete"
-        return record if is_stored else None
+            self.proposer.forget(running.proposal)
+            is_stored = self.study.add(trial)
+        self._is_empty = self._is_empty and trial.state != "complete"
+        return trial if is_stored else None
 
-    def _fit(self, worker: Worker, trials: Sequence[_Trial]) -> list[Outcome]:
+    def _fit(self, worker: Worker, trials: Sequence[_Running]) -> list[Trial]:
         """Fit trials in one training. Those that fail in company are tried once more, each by itself."""
-        outcomes = self._fit_at_once(worker, trials)
+        ended = self._fit_at_once(worker, trials)
         if len(trials) > 1:
-            for place, outcome in enumerate(outcomes):
-                if outcome.state == "failed":
-                    (outcomes[place],) = self._fit_at_once(worker, [trials[place]])
-        return outcomes
+            for place, trial in enumerate(ended):
+                if trial.state == "failed":
+                    (ended[place],) = self._fit_at_once(worker, [trials[place]])
+        return ended
 
-    def _fit_at_once(self, worker: Worker, trials: Sequence[_Trial]) -> list[Outcome]:
+    def _fit_at_once(self, worker: Worker, trials: Sequence[_Running]) -> list[Trial]:
         last = time.monotonic()
 
         def report(place: int, percent: int, score: float) -> bool:
-            trial = trials[place]
-            trial.curve.append((percent, score))
-            if time.monotonic() - trial.shown > SHOW:
-                self.study.report(trial.slot, percent, score)
-                trial.shown = time.monotonic()
+            running = trials[place]
+            running.curve.append((percent, score))
+            if time.monotonic() - running.shown > SHOW:
+                self.study.report(running.trial.slot, percent, score)
+                running.shown = time.monotonic()
             with self._lock:
-                trial.proposal.trial.report(score, percent)
-                return trial.proposal.trial.should_prune()
+                running.proposal.trial.report(score, percent)
+                return running.proposal.trial.should_prune()
 
         def beat() -> None:
             nonlocal last
             if self._is_over(is_running=True):
                 raise _Cancelled
             if time.monotonic() - last > BEAT:
-                for trial in trials:
-                    self.study.beat(trial.slot)
+                for running in trials:
+                    self.study.beat(running.trial.slot)
                 last = time.monotonic()
             if time.monotonic() - self._spent_at > BEAT:
                 self._spend()
@@ -343,25 +342,26 @@ class _Search:
         seconds = None if each is None else each * len(trials)
         limits = {"max_seconds": seconds, "max_memory": self.budget.memory}
         for attempt in range(RETRIES + 1):
-            for trial in trials:
-                trial.curve.clear()
+            for running in trials:
+                running.curve.clear()
             try:
-                return worker.run([self._job(trial, seconds) for trial in trials], report=report, beat=beat, **limits)
+                return worker.run(
+                    [self._job(running.trial, seconds) for running in trials], report=report, beat=beat, **limits
+                )
             except InfrastructureError as error:
                 if attempt == RETRIES:
                     if isinstance(error, LostError):
-                        return [error.outcome] * len(trials)
+                        return error.trials
                     raise
                 self._stop.wait(PAUSE * 2**attempt)
         raise AssertionError("unreachable")
 
-    def _job(self, trial: _Trial, seconds: float | None) -> Job:
+    def _job(self, trial: Trial, seconds: float | None) -> Job:
         left = self._deadline - time.monotonic()
-        run = Run(trial.seed, self.threads, self.device, None if seconds is None else SOFT * seconds)
+        soft = None if seconds is None else SOFT * seconds
         deadline = None if left == float("inf") else time.time() + left
-        return Job(
-            self.method, trial.params, run, deadline, self.study.name, trial.slot, criterion=self.budget.criterion
-        )
+        criterion = self.budget.criterion
+        return Job(trial, self.threads, self.device, soft, deadline, self.study.name, criterion=criterion)
 
 
 def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:

@@ -15,9 +15,9 @@ import pytest
 import sqlalchemy as sa
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from hopular.trials import storage as module
-from hopular.trials.record import Record
-from hopular.trials.storage import LEASES, StorageError, Study, open_storage
+from hopular.trials import study as module
+from hopular.trials.study import LEASES, StorageError, Study, open_storage
+from hopular.trials.trial import Trial
 from tests.trials.conftest import FORK, wait_for
 
 SPACE = {"a": FloatDistribution(0, 1)}
@@ -25,7 +25,7 @@ SPACE = {"a": FloatDistribution(0, 1)}
 
 def record(slot=0, **values):
     curve = [(10, 0.25), (100, float("nan"))]
-    return Record(slot, 1, {"a": 0.1 + 0.2}, "complete", 0.1 * 3, {"accuracy": 0.3}, curve, **values)
+    return Trial(slot, 1, {"a": 0.1 + 0.2}, "complete", 0.1 * 3, {"accuracy": 0.3}, curve, **values)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_leases_and_records_go_their_way(storage, study):
     other = another(storage, study)
     assert other.lease(range(3)) is None
     (trial,) = other.trials().values()
-    assert repr(Record.from_json(trial.user_attrs["record"])) == repr(record(1, fit_seconds=0.5))
+    assert repr(Trial.from_json(trial.user_attrs["record"])) == repr(record(1, fit_seconds=0.5))
     assert trial.params == {"a": 0.1 + 0.2}
     assert trial.value == 0.1 * 3
     assert other.owner != study.owner
@@ -83,7 +83,7 @@ def test_states_are_those_of_optuna(study):
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
     for slot, state in enumerate(states):
         assert study.lease(range(3)) == slot
-        add(study, Record(slot, 0, {}, state, 0.5 if state == "complete" else None, kind=None))
+        add(study, Trial(slot, 0, {}, state, 0.5 if state == "complete" else None, kind=None))
     assert [trial.state.name for trial in study.trials().values()] == list(states.values())
     assert [trial.state.name for trial in study._study.get_trials()] == list(states.values())
 
@@ -221,7 +221,7 @@ def test_values_survive_as_they_are(storage, study, state):
     }
     params = {"a": 0.1 + 0.2, "n": 7, "kind": None}
     score = float("-inf") if state == "complete" else None
-    made = Record(0, 1, {"a": 0.3}, state, score, curve=[(10, 0.25), (20, float("inf")), (30, float("nan"))])
+    made = Trial(0, 1, {"a": 0.3}, state, score, curve=[(10, 0.25), (20, float("inf")), (30, float("nan"))])
     assert study.lease(range(1)) == 0
     study.start(0, params, space)
     assert study.add(made)
@@ -229,7 +229,7 @@ def test_values_survive_as_they_are(storage, study, state):
         (trial,) = finished.values()
         assert (trial.params, trial.distributions, trial.value) == (params, space, score)
         assert repr(trial.intermediate_values) == repr(dict(made.curve))  # though few points were shown
-        assert repr(Record.from_json(trial.user_attrs["record"])) == repr(made)
+        assert repr(Trial.from_json(trial.user_attrs["record"])) == repr(made)
 
 
 def test_a_trial_that_is_given_up_has_failed_and_its_slot_is_free(storage, study):
@@ -363,9 +363,9 @@ def test_sqlite_lets_readers_read_and_commits_do_not_wait_for_the_disk(sqlite):
 def test_one_setting_says_where(tmp_path, monkeypatch, postgres):
     monkeypatch.delenv("HOPULAR_STORAGE", raising=False)
     monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path / "runs"))
-    assert open_storage().engine.url.database == str(tmp_path / "runs" / "optuna.db")
+    assert open_storage().run.url.database == str(tmp_path / "runs" / "optuna.db")
     monkeypatch.setenv("HOPULAR_STORAGE", postgres.get_uri().replace("postgresql://", "postgres://"))
-    assert open_storage().engine.url.drivername == "postgresql+psycopg"
+    assert open_storage().run.url.drivername == "postgresql+psycopg"
 
 
 @pytest.mark.parametrize(

@@ -20,16 +20,16 @@ from hopular.data import load
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError, Run, get_method
-from hopular.trials import engine, fit, warm
+from hopular.trials import run, worker
 from hopular.trials.budget import Budget, preset
-from hopular.trials.engine import iterate, read_result, search, study_name
 from hopular.trials.fit import score_rows
-from hopular.trials.job import Outcome
 from hopular.trials.problem import make_problem
-from hopular.trials.record import Record, best_of
+from hopular.trials.refit import train
+from hopular.trials.run import iterate, read_result, search, study_name
+from hopular.trials.select import best_of
 from hopular.trials.space import STARTUP, Proposer
-from hopular.trials.storage import LEASES, Study, open_storage
-from hopular.trials.train import train
+from hopular.trials.study import LEASES, Study, open_storage
+from hopular.trials.trial import Trial
 from hopular.trials.worker import InfrastructureError, LostError
 from tests.trials.conftest import (
     InlineWorker,
@@ -179,14 +179,14 @@ def test_a_running_trial_is_seen_and_has_its_true_times(problem, new_storage, mo
             seen.append(study.trials_dataframe())
             return outcomes
 
-    monkeypatch.setattr(warm, "Worker", Watched)
-    monkeypatch.setattr(engine, "SHOW", 0.0)
+    monkeypatch.setattr(worker, "Worker", Watched)
+    monkeypatch.setattr(run, "SHOW", 0.0)
     result = search(problem, "learner", Budget(grid_trials=2), storage=new_storage)
     frame = optuna.load_study(study_name=result.study, storage=open_storage(new_storage)).trials_dataframe()
     first, second = seen
     assert list(first["state"]) == ["RUNNING"]
     assert list(second["state"]) == ["COMPLETE", "RUNNING"]
-    assert list(first["params_end"]) == [result.records[0].params["end"]]
+    assert list(first["params_end"]) == [result.trials[0].params["end"]]
     assert list(frame["state"]) == ["COMPLETE", "COMPLETE"]
     assert (frame["duration"].dt.total_seconds() >= 0.3).all()
     assert frame["datetime_start"][1] >= frame["datetime_complete"][0]
@@ -211,7 +211,7 @@ def test_failures_have_kinds_and_are_counted(problem, sqlite):
     shown = []
     budget = Budget(seconds_per_trial=0.7)
     result = search(problem, "actor", budget, storage=sqlite, on_trial=lambda record, n: shown.append((record, n)))
-    states = [(record.params["act"], record.state, record.kind) for record in result.records]
+    states = [(record.params["act"], record.state, record.failure) for record in result.trials]
     assert states == [
         ("nothing", "complete", None),
         ("segfault", "failed", "crash"),
@@ -229,23 +229,23 @@ def test_failures_have_kinds_and_are_counted(problem, sqlite):
     )
     assert result.complete
     assert result.best.slot == 0
-    for record in result.records:
+    for record in result.trials:
         assert (record.score is None) == (record.state == "failed") == bool(record.message)
-    assert [(record, n) for record, n in shown] == [(record, 10) for record in result.records]
-    assert raw_trials(sqlite) == [(record.slot, record.state) for record in result.records]
+    assert [(record, n) for record, n in shown] == [(record, 10) for record in result.trials]
+    assert raw_trials(sqlite) == [(record.slot, record.state) for record in result.trials]
     assert leases(sqlite) == []
 
 
 def test_hopeless_trials_are_pruned_and_what_a_trial_costs_is_kept(problem, new_storage, inline):
     result = search(problem, "learner", Budget(max_epochs=20), storage=new_storage)
-    assert [record.state for record in result.records] == ["complete"] * 4 + ["pruned"] * 2
+    assert [record.state for record in result.trials] == ["complete"] * 4 + ["pruned"] * 2
     assert result.summary == "6 of 6 trials: 4 complete, 2 pruned"
-    whole, pruned = result.records[0], result.records[-1]
+    whole, pruned = result.trials[0], result.trials[-1]
     assert whole.curve == [(percent, pytest.approx(-percent / 100)) for percent in range(5, 101, 5)]
     assert pruned.curve[-1][0] == 50
-    assert (pruned.score, pruned.kind, pruned.metrics) == (None, None, {})
+    assert (pruned.score, pruned.failure, pruned.metrics) == (None, None, {})
     assert set(whole.metrics) == {"mse", "mae"}
-    assert all(record.fit_seconds > 0 and record.peak_memory > 0 for record in result.records)
+    assert all(record.fit_seconds > 0 and record.peak_memory > 0 for record in result.trials)
     assert whole.predict_seconds > 0
     again = search(problem, "learner", Budget(max_epochs=20), storage=new_storage, on_trial=pytest.fail)
     assert again == result
@@ -259,11 +259,11 @@ def test_a_record_has_all_that_made_the_model(problem, sqlite, inline):
 
     class Noting(InlineWorker):
         def run(self, jobs, **options):
-            made.append(jobs[0].params)
+            made.append(jobs[0].trial.params)
             return super().run(jobs, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(warm, "Worker", Noting)
+        patch.setattr(worker, "Worker", Noting)
         result = search(problem, "learner", Budget(max_epochs=20, grid_trials=1), storage=sqlite)
         again = train(problem, "learner", result.best, Budget(max_epochs=5), problem.X_valid)
     assert result.best.params == made[0] == {**Proposer("learner", "small", 0).grid[0], "max_epochs": 20}
@@ -283,17 +283,17 @@ def test_a_copied_setting_makes_the_model_of_the_trial(problem, sqlite, inline):
 
 def test_a_setting_is_scored_on_the_validation_rows(problem, sqlite, inline):
     result = search(problem, "constant", Budget(trials=3), storage=sqlite)
-    for record in result.records:
+    for record in result.trials:
         error = record.params["value"] - problem.y_valid
         assert record.score == -record.metrics["mse"] == pytest.approx(-(error**2).mean())
         assert record.metrics["mae"] == pytest.approx(error.abs().mean())
-    assert result.best == max(result.records, key=lambda record: record.score)
+    assert result.best == max(result.trials, key=lambda record: record.score)
 
 
 def test_each_setting_follows_from_the_trials_before(problem, sqlite, inline):
     result = search(problem, "constant", Budget(trials=STARTUP + 4), seed=5, storage=sqlite)
     proposer, finished = Proposer("constant", "small", 5), {}
-    for record in result.records:
+    for record in result.trials:
         proposer.learn(finished)
         proposal = proposer.propose(record.slot)
         proposer.forget(proposal)
@@ -302,7 +302,7 @@ def test_each_setting_follows_from_the_trials_before(problem, sqlite, inline):
             value=record.score, params=proposal.params, distributions=proposal.distributions
         )
     uninformed = Proposer("constant", "small", 5)
-    assert uninformed.propose(STARTUP + 3).settings != result.records[-1].params
+    assert uninformed.propose(STARTUP + 3).settings != result.trials[-1].params
 
 
 def test_predictions_are_kept_for_complete_trials(problem, sqlite, tmp_path, inline, monkeypatch):
@@ -324,16 +324,16 @@ def torn():
 @pytest.mark.parametrize(("criterion", "metric", "best"), [("loss", "log_loss", 1), ("accuracy", "accuracy", 0)])
 def test_the_budgets_criterion_decides_everywhere(torn, sqlite, monkeypatch, criterion, metric, best):
     """Check the best trial, what Optuna is told, the model a process keeps, and what the pruner compares."""
-    monkeypatch.setattr(warm, "Worker", InlineWorker)
+    monkeypatch.setattr(worker, "Worker", InlineWorker)
     budget = Budget(criterion=criterion)
     result = search(torn, "torn", budget, storage=sqlite)
-    bold, meek = result.records
+    bold, meek = result.trials
     assert bold.metrics["accuracy"] > meek.metrics["accuracy"]
     assert bold.metrics["log_loss"] > meek.metrics["log_loss"]
-    assert result.best.slot == fit._kept.job.slot == best
+    assert result.best.slot == InlineWorker.latest.fitter.kept.trial.slot == best
     sign = 1 if metric == "accuracy" else -1
-    assert [record.score for record in result.records] == [sign * record.metrics[metric] for record in result.records]
-    assert [record.curve for record in result.records] == [[(100, record.score)] for record in result.records]
+    assert [record.score for record in result.trials] == [sign * record.metrics[metric] for record in result.trials]
+    assert [record.curve for record in result.trials] == [[(100, record.score)] for record in result.trials]
     study = optuna.load_study(study_name=result.study, storage=sqlite)
     assert study.best_trial.user_attrs["slot"] == best
     assert study.best_value == result.best.score
@@ -357,11 +357,11 @@ def test_classes_that_training_has_not_seen_are_wrong():
 
 def test_the_best_is_complete_and_the_loss_then_the_slot_decides_between_equals():
     records = [
-        Record(0, 0, {}, "pruned", 0.99),
-        Record(1, 0, {}, "complete", 0.9, {"log_loss": 0.3}),
-        Record(2, 0, {}, "complete", 0.9, {"log_loss": 0.2}),
-        Record(3, 0, {}, "complete", 0.9, {"log_loss": 0.2}),
-        Record(4, 0, {}, "complete", 0.8, {"log_loss": 0.1}),
+        Trial(0, 0, {}, "pruned", 0.99),
+        Trial(1, 0, {}, "complete", 0.9, {"log_loss": 0.3}),
+        Trial(2, 0, {}, "complete", 0.9, {"log_loss": 0.2}),
+        Trial(3, 0, {}, "complete", 0.9, {"log_loss": 0.2}),
+        Trial(4, 0, {}, "complete", 0.8, {"log_loss": 0.1}),
     ]
     assert best_of(records).slot == 2
     assert best_of(records[:1]) is None
@@ -396,14 +396,14 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
     class Patient(InlineWorker):
         def run(self, jobs, *, beat, **options):
             (job,) = jobs
-            begun.append(job.params["act"])
-            while job.params["act"] == "hang":
+            begun.append(job.trial.params["act"])
+            while job.trial.params["act"] == "hang":
                 beat()
                 time.sleep(0.01)
             return super().run(jobs, beat=beat, **options)
 
-    monkeypatch.setattr(warm, "Worker", Patient)
-    monkeypatch.setattr(engine, "BEAT", 0.1)
+    monkeypatch.setattr(worker, "Worker", Patient)
+    monkeypatch.setattr(run, "BEAT", 0.1)
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang nothing")
     budget = Budget(seconds=2.5)
     start = time.monotonic()
@@ -426,7 +426,7 @@ def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monk
             given.append((jobs[0], options["max_seconds"], options["max_memory"]))
             return super().run(jobs, **options)
 
-    monkeypatch.setattr(warm, "Worker", Noting)
+    monkeypatch.setattr(worker, "Worker", Noting)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     search(problem, "constant", Budget(trials=1), storage=sqlite)
     search(problem, "constant", Budget(trials=1, seconds_per_trial=10, memory=2**30), storage=sqlite)
@@ -444,9 +444,9 @@ def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monk
 
 
 def test_reading_a_result_tries_nothing(problem, sqlite, monkeypatch):
-    monkeypatch.setattr(warm, "Worker", lambda *_: pytest.fail("a worker was started"))
+    monkeypatch.setattr(worker, "Worker", lambda *_: pytest.fail("a worker was started"))
     result = read_result(problem, "constant", Budget(trials=2, seconds=0.001), storage=sqlite)
-    assert (result.records, result.slots, result.best) == ([], 2, None)
+    assert (result.trials, result.slots, result.best) == ([], 2, None)
     assert leases(sqlite) == []
 
 
@@ -469,9 +469,9 @@ def failing(error, times):
 def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sqlite, monkeypatch):
     waited = []
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: waited.append(seconds))
-    monkeypatch.setattr(warm, "Worker", failing(InfrastructureError("no memory to fork"), engine.RETRIES))
+    monkeypatch.setattr(worker, "Worker", failing(InfrastructureError("no memory to fork"), run.RETRIES))
     assert search(problem, "constant", Budget(trials=2), storage=sqlite).complete
-    monkeypatch.setattr(warm, "Worker", failing(InfrastructureError("no memory to fork"), 99))
+    monkeypatch.setattr(worker, "Worker", failing(InfrastructureError("no memory to fork"), 99))
     with pytest.raises(InfrastructureError, match="no memory"):
         search(problem, "constant", Budget(trials=3), storage=sqlite)
     assert leases(sqlite) == []
@@ -479,16 +479,16 @@ def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sql
 
 
 def test_a_worker_lost_again_and_again_is_a_failure_in_the_end(problem, sqlite, monkeypatch):
-    outcome = Outcome("failed", kind="out-of-memory", message="killed from outside")
+    outcome = Trial("failed", kind="out-of-memory", message="killed from outside")
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: None)
-    monkeypatch.setattr(warm, "Worker", failing(LostError(outcome), engine.RETRIES + 1))
+    monkeypatch.setattr(worker, "Worker", failing(LostError(outcome), run.RETRIES + 1))
     result = search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert result.summary == "2 of 2 trials: 1 complete, 1 failed (1 out-of-memory)"
-    assert result.records[0].message == "killed from outside"
+    assert result.trials[0].message == "killed from outside"
 
 
 def test_an_error_of_the_search_itself_releases_its_lease(problem, sqlite, monkeypatch):
-    monkeypatch.setattr(warm, "Worker", failing(ZeroDivisionError("a bug"), 1))
+    monkeypatch.setattr(worker, "Worker", failing(ZeroDivisionError("a bug"), 1))
     with pytest.raises(ZeroDivisionError, match="a bug"):
         search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert leases(sqlite) == []
@@ -504,11 +504,11 @@ def test_a_trial_whose_lease_was_lost_is_not_shown(problem, sqlite, monkeypatch)
             other._write(sa.update(LEASES).values(beat=0.0))
             assert other.lease(range(1)) == 0
             other.start(0, {}, {})
-            assert other.add(Record(0, 0, {}, "complete", 5.0))
+            assert other.add(Trial(0, 0, {}, "complete", 5.0))
             return super().run(jobs, **options)
 
-    monkeypatch.setattr(warm, "Worker", Slow)
+    monkeypatch.setattr(worker, "Worker", Slow)
     result = search(problem, "constant", Budget(trials=1), storage=sqlite, on_trial=pytest.fail)
-    assert [record.score for record in result.records] == [5.0]
+    assert [record.score for record in result.trials] == [5.0]
     assert len(raw_trials(sqlite)) == 1
     assert states(sqlite) == {"COMPLETE": 1, "FAIL": 1}
