@@ -15,10 +15,9 @@ from flows import stopping
 from flows.assignment import Assignment, content_key, problem_of
 from flows.collect import candidates, collect, dataset_facts
 from flows.gpu import make_limit
-from flows.plan import Plan
 from flows.progress import tell
 from flows.publish import closing_words, rank, report
-from flows.runners import device_of, make_runner, threads_of, width_of
+from flows.runners import make_runner
 from flows.schedule import Course, follow, reason_of
 from flows.scratch import own_scratch
 from flows.tasks import audit, evaluate, fetch, lineage_of, refit, search, seconds_for, split, train
@@ -27,6 +26,7 @@ from flows.tracking.lineage import make_maker
 from flows.tracking.membership import join_benchmark, store_id
 from flows.tracking.store import open_store, patiently
 from flows.tracking.units import end_running, finish_unit, is_there, reasons
+from hopular.benchmark.plan import Plan
 from hopular.methods import get_method
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.redaction import without_secrets
@@ -82,7 +82,7 @@ def run_plan(plan: Plan) -> dict[str, Any]:
 
 def _run_plan(plan: Plan, runner: Any, courses: list[Course], pool: WorkerPool) -> dict[str, Any]:
     """The tasks in their order; `courses` receives the units as soon as they are known."""
-    client, width = open_store(), width_of(plan) if plan.runner == "local" else None
+    client, width = open_store(), plan.width if plan.runner == "local" else None
     datasets, failed = _fetch(runner, plan)
     benchmark = plan.digest([facts["fingerprint"] for facts, _ in datasets.values()])
     store = patiently(lambda: store_id(client), seconds=60)  # not longer, since its address may be wrong
@@ -247,7 +247,7 @@ def _source(plan: Plan, reference: str) -> dict[str, Any]:
 
 def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -> Iterator[Course]:
     """One course per dataset, split and method; an ensemble comes after the searches that it chooses from."""
-    device, scoring = device_of(plan), scoring_code()
+    device, scoring = plan.device_found(), scoring_code()
     for reference, (facts, splits) in datasets.items():
         for name, split_fingerprint in splits:
             others: list[Course] = []
@@ -272,7 +272,7 @@ def _courses(plan: Plan, datasets: dict[str, Any], benchmark: str, store: str) -
                     study=study,
                     budget=plan.limited_budget,
                     seed=plan.seed,
-                    threads=threads_of(plan),
+                    threads=plan.threads,
                     device=own_device,
                     benchmark=benchmark,
                     flow_run=_flow_run(),

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import psutil
 
-from flows.plan import DEFAULT_METHODS, Plan
 from flows.schedule import Course, reason_of
 from flows.tracking.champion import Candidate
 from flows.tracking.lineage import make_maker
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Maker, Results, Unit
+from hopular.benchmark.plan import Plan
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Maker, Results, UnitResult
 from hopular.formatting import plural
 from hopular.redaction import without_secrets
 
@@ -34,9 +32,9 @@ def collect(plan: Plan, benchmark: str, datasets: Sequence[DatasetFacts], course
         scores=scores.astype({**dict.fromkeys(numbers, float), "seed": int}),
         datasets=tuple(datasets),
         units=tuple(_unit(course) for course in courses),
-        settings=_public(plan),
+        settings=plan.public(),
         provenance=provenance(plan),
-        command=command_of(plan),
+        command=plan.command(),
     )
 
 
@@ -68,7 +66,7 @@ def candidates(facts: DatasetFacts, courses: Sequence[Course]) -> list[Candidate
     ]
 
 
-def _unit(course: Course) -> Unit:
+def _unit(course: Course) -> UnitResult:
     unit, found = course.unit, course.results[0] if course.results else {}
     known: dict[str, Any] = {
         "dataset": unit.dataset,
@@ -79,9 +77,9 @@ def _unit(course: Course) -> Unit:
         "run_id": found.get("run_id", ""),
     }
     if course.error:
-        return Unit(**known, state="failed", reason=course.error, maker=make_maker(unit.method, unit.device))
+        return UnitResult(**known, state="failed", reason=course.error, maker=make_maker(unit.method, unit.device))
     best, replicate = found["best"], course.results[1]["replicates"][0]
-    return Unit(
+    return UnitResult(
         **known,
         state="complete",
         params=best["params"],
@@ -102,32 +100,3 @@ def provenance(plan: Plan) -> dict[str, str]:
         "seed": str(plan.seed),
         "runner": plan.runner,
     }
-
-
-def command_of(plan: Plan) -> str:
-    """The command that runs this plan; what is as by default is left out."""
-    words = ["hopular", "benchmark", *(_short(reference) for reference in plan.datasets)]
-    if plan.methods != list(DEFAULT_METHODS):
-        words += ["--methods", ",".join(plan.methods)]
-    for name, field in Plan.model_fields.items():
-        value = getattr(plan, name)
-        if name in ("datasets", "methods", "limits") or (value == field.default and name != "budget"):
-            continue
-        words += [f"--{name}", without_secrets(str(value))]
-    for name, value in plan.limits.items():
-        words += [f"--{name.replace('_', '-')}", str(value)]
-    return shlex.join(words)
-
-
-def _public(plan: Plan) -> dict[str, Any]:
-    """The plan as results and reports show it."""
-    values = plan.model_dump(mode="json")
-    return {**values, "datasets": [without_secrets(reference) for reference in plan.datasets]}
-
-
-def _short(reference: str) -> str:
-    """A file below the working folder by its relative path, an address without what it may hide."""
-    path = Path(reference)
-    if path.is_absolute() and path.is_relative_to(Path.cwd()):
-        return str(path.relative_to(Path.cwd()))
-    return without_secrets(reference)

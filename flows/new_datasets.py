@@ -13,11 +13,11 @@ from prefect.states import Completed
 
 from flows.benchmark import BenchmarkError, run_plan
 from flows.ledger import Ledger, Scan, read_ledger, scan, update_ledger
-from flows.plan import Plan
 from flows.publish import closing_words, rank, report, report_folder
 from flows.tracking.membership import store_id
 from flows.tracking.store import open_store, patiently
 from flows.tracking.summary import list_benchmarks, load_results
+from hopular.benchmark.plan import Plan
 from hopular.data.read import stem
 from hopular.evaluation.compare import Comparison, compare, merge
 from hopular.evaluation.results import Results

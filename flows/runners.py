@@ -9,24 +9,13 @@ from prefect.settings import PREFECT_API_URL
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.local import OWNER
-from flows.plan import Plan
-from hopular.util import cores
+from hopular.benchmark.plan import Plan
 
 MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
 SERVERLESS = (
     "runner 'ray' needs a Prefect server that Ray's workers can reach, and none is known: start one with "
     "`hopular up --detach` and set PREFECT_API_URL to its address"
 )
-
-
-def width_of(plan: Plan) -> int:
-    """Tasks side by side on this machine: as many as cores, unless the plan says otherwise."""
-    return plan.workers or cores()
-
-
-def threads_of(plan: Plan) -> int:
-    """Threads of each fit, so that all cores are used once."""
-    return max(1, cores() // width_of(plan))
 
 
 def make_runner(plan: Plan) -> Any:
@@ -36,7 +25,7 @@ def make_runner(plan: Plan) -> Any:
     that cores are used once and a crash of a native library costs a trial, not the run. `dask` and `ray` move the
     tasks to a cluster, one made for the occasion or the one at `address`.
     """
-    width = width_of(plan)
+    width = plan.width
     if plan.runner == "dask":
         try:
             from prefect_dask.task_runners import DaskTaskRunner
@@ -55,16 +44,3 @@ def make_runner(plan: Plan) -> Any:
             raise ValueError(SERVERLESS)
         return RayTaskRunner(address=plan.address, init_kwargs=None if plan.address else {"num_cpus": width})
     return ThreadPoolTaskRunner(max_workers=width)
-
-
-def device_of(plan: Plan) -> str:
-    """The device that methods which can use a GPU are given. Asks torch only where there may be one."""
-    if plan.device != "auto":
-        return plan.device
-    import sys
-
-    if sys.platform != "darwin" and not os.path.exists("/dev/nvidia0"):
-        return "cpu"
-    import torch
-
-    return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"

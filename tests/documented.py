@@ -121,7 +121,7 @@ def _fit(words: tuple[str, ...], folder: Path) -> None:
 
 def _check_plan(given: Mapping[str, Any]) -> None:
     """The fields that name something, as the command would fill them in."""
-    from flows.plan import Plan
+    from hopular.benchmark.plan import Plan
 
     values = {name: given[name] for name in ("budget", "target", "runner", "address", "device") if name in given}
     if "methods" in given:
@@ -135,7 +135,7 @@ def _prefect(words: list[str]) -> None:
     import prefect.cli  # noqa: F401 - registers the commands
     from prefect.cli._app import _app
 
-    from flows.plan import Plan
+    from hopular.benchmark.plan import Plan
 
     _, bound, _ = _app.parse_args(words[1:], exit_on_error=False, print_error=False)
     if words[1:3] == ["deployment", "run"]:

@@ -18,7 +18,7 @@ from hopular.data.audit import Finding
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
 from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, UnitResult
 from hopular.formatting import plural
 from hopular.redaction import without_secrets
 from hopular.trials.budget import DEFAULT_CRITERION, metric_of
@@ -129,16 +129,18 @@ def _cost(records: Sequence[Trial]) -> tuple[float, float, int]:
     return *seconds, max(record.peak_memory for record in records)
 
 
-def _unit(dataset: Dataset, split: str, candidate: Candidate) -> Unit:
+def _unit(dataset: Dataset, split: str, candidate: Candidate) -> UnitResult:
     best, records = candidate.best, candidate.records
     trials = dict(Counter[str](record.state for record in records))
     if not records:
-        return Unit(dataset.name, split, candidate.name, "untried", "not tried: there was no time for a first fit")
+        return UnitResult(
+            dataset.name, split, candidate.name, "untried", "not tried: there was no time for a first fit"
+        )
     if best is None:
         failure = next(f"{record.failure}: {record.message}" for record in records if record.failure)
         seconds = candidate.seconds
-        return Unit(dataset.name, split, candidate.name, "failed", failure, trials=trials, search_seconds=seconds)
-    return Unit(
+        return UnitResult(dataset.name, split, candidate.name, "failed", failure, trials=trials, search_seconds=seconds)
+    return UnitResult(
         dataset.name,
         split,
         candidate.name,
@@ -152,9 +154,9 @@ def _unit(dataset: Dataset, split: str, candidate: Candidate) -> Unit:
     )
 
 
-def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> Unit:
+def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> UnitResult:
     members = [[member.candidate.name, member.record.params, round(member.weight, 4)] for member in ensemble.members]
-    return Unit(
+    return UnitResult(
         dataset.name,
         split,
         "ensemble",

@@ -20,7 +20,7 @@ from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
 from hopular.formatting import plural
 
 if TYPE_CHECKING:
-    from flows.plan import Plan
+    from hopular.benchmark.plan import Plan
 
 Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, folders or addresses.")]
 Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
@@ -90,13 +90,12 @@ def benchmark(
 def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbose: bool) -> int:
     """Run a benchmark in this process, with a display, and say how it ended."""
     settings.make_runs_folder()
-    from flows.plan import Plan
+    from hopular.benchmark.plan import Plan
 
     plan = Plan(**values)  # wrong names are refused before the slow imports,
     check_plan(plan)  # and so is what would fail in every unit
     import httpx
 
-    from flows.collect import command_of
     from flows.local import find_server
 
     try:
@@ -109,12 +108,12 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
             with watch(listener):
                 outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
     except KeyboardInterrupt:
-        complain(f"stopped. What is finished is kept; go on with: {command_of(plan)}", style="yellow")
+        complain(f"stopped. What is finished is kept; go on with: {plan.command()}", style="yellow")
         return INTERRUPTED
     except httpx.TransportError as error:
         logging.getLogger("hopular").error("the Prefect server does not answer", exc_info=error)
         what = f"the Prefect server does not answer any more ({error})"
-        complain(f"{what}. What is finished is kept; go on with: {command_of(plan)}")
+        complain(f"{what}. What is finished is kept; go on with: {plan.command()}")
         os._exit(FAILED)  # Prefect would go on for minutes to tell the server about it
     if is_json:
         show_json(outcome)

@@ -5,25 +5,44 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
 
 from hopular.data.dataset import Task
 from hopular.methods import methods
+from hopular.redaction import without_secrets
+
+if TYPE_CHECKING:
+    from hopular.data.audit import Finding
+    from hopular.data.dataset import Dataset
 
 FORMAT = 1  # of the files; raised when an older reader would misunderstand them
 SCORES_FILE, FACTS_FILE = "scores.csv", "benchmark.json"
-# The tidy table of scores: one row per metric of one fitted model on the test rows of one split. `low` and `high` bound
-# a 95 % bootstrap interval over the test rows (NaN if there is none), `seconds` is the fit, `memory` its peak in bytes.
-SCORE_COLUMNS = (
-    *("dataset", "method", "split", "seed", "metric", "value"),
-    *("low", "high", "seconds", "predict_seconds", "memory"),
-)
 TEXT_COLUMNS = ("dataset", "method", "split", "metric")
+
+
+@dataclass(frozen=True)
+class Score:
+    """A row of the tidy table of scores: one metric of one fitted model on the test rows of one split."""
+
+    dataset: str
+    method: str
+    split: str
+    seed: int
+    metric: str
+    value: float
+    low: float  # these two bound a 95 % bootstrap interval over the test rows; NaN if there is none
+    high: float
+    seconds: float  # of the fit
+    predict_seconds: float
+    memory: float  # peak, in bytes
+
+
+SCORE_COLUMNS = tuple(item.name for item in fields(Score))
 
 
 @dataclass(frozen=True)
@@ -61,7 +80,7 @@ class Maker:
 
 
 @dataclass(frozen=True)
-class Unit:
+class UnitResult:
     """One method on one split of one dataset: how its search and training went."""
 
     dataset: str
@@ -79,6 +98,9 @@ class Unit:
     run_id: str = ""  # of the tracking store
     is_reused: bool = False  # nothing was trained for it in this benchmark: it was finished before
     maker: Maker | None = None  # None in older results, where it was not noted
+    scores: tuple[
+        Score, ...
+    ] = ()  # of a unit just run, by seed and metric; those read from files are in the table only
 
 
 @dataclass(frozen=True)
@@ -98,7 +120,7 @@ class Results:
     created: str  # ISO time
     scores: pd.DataFrame  # SCORE_COLUMNS
     datasets: tuple[DatasetFacts, ...]
-    units: tuple[Unit, ...]
+    units: tuple[UnitResult, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the benchmark
     provenance: Mapping[str, str] = field(default_factory=dict)  # what is the same for all units: hardware, seeds
     command: str = ""  # that reproduces it
@@ -137,7 +159,7 @@ class Results:
         (folder / SCORES_FILE).write_text(self.scores.to_csv(index=False, lineterminator="\n"), encoding="utf-8")
         rest = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "scores"}
         rest["datasets"] = [asdict(item) for item in self.datasets]
-        rest["units"] = [asdict(item) for item in self.units]
+        rest["units"] = [_without_scores(item) for item in self.units]
         if self.delivered is None:
             del rest["delivered"]
         else:
@@ -163,7 +185,7 @@ class Results:
             ) from error
 
 
-def architecture_of(unit: Unit) -> str:
+def architecture_of(unit: UnitResult) -> str:
     """Return the architecture that a unit's method had; empty if it has only one or none was recorded."""
     known = methods().get(unit.method)
     return known.architecture_of(unit.params) if known else ""
@@ -191,6 +213,32 @@ def model_title(members: Sequence[tuple[str, float]]) -> str:
     return f"ensemble of {', '.join(f'{name} {100 * share:.0f} %' for name, share in shares.items())}"
 
 
+def describe(dataset: Dataset, findings: Sequence[Finding] = (), suite: str | None = None) -> DatasetFacts:
+    """Return what a report says of a dataset; what its address may hide is left out."""
+    kinds = list(dataset.kinds.values())
+    return DatasetFacts(
+        name=dataset.name,
+        task=dataset.task,
+        rows=len(dataset),
+        features=len(kinds),
+        categorical=kinds.count("categorical"),
+        classes=len(dataset.classes),
+        missing=float(dataset.X.isna().to_numpy().mean()),
+        source=without_secrets(dataset.source),
+        fingerprint=dataset.fingerprint,
+        suite=suite,
+        findings=tuple((found.severity, found.check, found.sentence) for found in findings),
+        notes=dataset.notes,
+    )
+
+
+def make_table(scores: Iterable[Score]) -> pd.DataFrame:
+    """Return rows as the tidy table that ranks and reports are computed from."""
+    numbers = [name for name in SCORE_COLUMNS if name not in TEXT_COLUMNS]
+    table = pd.DataFrame([asdict(score) for score in scores], columns=list(SCORE_COLUMNS))
+    return table.astype({**dict.fromkeys(numbers, float), "seed": int})
+
+
 def read_scores(text: str) -> pd.DataFrame:
     """A table of scores from CSV; names stay as they are, also such as 'NA' or '007'."""
     numbers = {name: [""] for name in SCORE_COLUMNS if name not in TEXT_COLUMNS}
@@ -206,15 +254,22 @@ def _counted(values: Sequence[str]) -> str:
     return " and ".join(f"{value} ({n} unit{'s' if n > 1 else ''})" for value, n in counts.most_common())
 
 
+def _without_scores(unit: UnitResult) -> dict[str, Any]:
+    """Return a unit as its file has it: the scores are in the table."""
+    values = asdict(replace(unit, scores=()))
+    del values["scores"]
+    return values
+
+
 def _facts(values: Mapping[str, Any]) -> DatasetFacts:
     findings = tuple((str(a), str(b), str(c)) for a, b, c in values["findings"])
     return DatasetFacts(**{**values, "findings": findings, "notes": tuple(values.get("notes", ()))})
 
 
-def _unit(values: Mapping[str, Any]) -> Unit:
+def _unit(values: Mapping[str, Any]) -> UnitResult:
     maker = Maker(**values["maker"]) if values.get("maker") else None
     curve = tuple((int(step), float(score)) for step, score in values["curve"])
-    return Unit(**{**values, "curve": curve, "maker": maker})
+    return UnitResult(**{**values, "curve": curve, "maker": maker})
 
 
 def _delivered(values: Mapping[str, Any]) -> Delivered:

@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
-from hopular.evaluation.metrics import METRICS, PRIMARY, get_metric
-from hopular.evaluation.results import Results, Unit
+from hopular.data.dataset import Task
+from hopular.evaluation.metrics import METRICS, PRIMARY, bootstrap, evaluate, get_metric
+from hopular.evaluation.results import Results, Score, UnitResult
 from hopular.util import did_you_mean
 
 KEYS = ["dataset", "method", "metric"]
 NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
 NO_SCORE = "no score: it is missing, or no finite number"
 KFOLD = r"^(kfold.*)-\d+$"  # ids of splits that test each row at most once; published folds may share test rows
+
+DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
+
+
+class Cost(NamedTuple):
+    """What a fitted model cost."""
+
+    seconds: float  # of the fit
+    predict_seconds: float
+    memory: float  # peak, in bytes
+
+
+def score_predictions(
+    names: tuple[str, str, str], seed: int, task: Task, truth: Any, predictions: Any, classes: Any, cost: Cost
+) -> tuple[Score, ...]:
+    """Return the rows of one fitted model in the table of scores; `names` are its dataset, method and split.
+
+    The primary metric has an interval over test rows.
+    """
+    dataset, method, split = names
+    primary, nan = PRIMARY[task], float("nan")
+    rounds = max(100, min(1000, DRAWS // len(truth)))
+    bounds = {primary: bootstrap(task, truth, predictions, classes, primary, rounds=rounds)}
+    return tuple(
+        Score(dataset, method, split, seed, metric, value, *bounds.get(metric, (nan, nan)), *map(float, cost))
+        for metric, value in evaluate(task, truth, predictions, classes).items()
+    )
 
 
 def summarise(scores: pd.DataFrame) -> pd.DataFrame:
@@ -119,7 +147,7 @@ def missing_units(results: Results) -> pd.DataFrame:
     return pd.DataFrame.from_dict(rows, orient="index", columns=methods, dtype=bool)
 
 
-def failed_units(results: Results) -> list[Unit]:
+def failed_units(results: Results) -> list[UnitResult]:
     """The units that failed, in the order of the benchmark; one whose score is no number has failed as well."""
     lacking = units_run(results) - _scored(primary_scores(results))
     found = []
@@ -130,10 +158,12 @@ def failed_units(results: Results) -> list[Unit]:
         elif key in lacking:
             found.append(replace(unit, state="failed", reason=NO_SCORE))
         lacking.discard(key)
-    return found + [Unit(dataset, split, method, "failed", NO_SCORE) for dataset, method, split in sorted(lacking)]
+    return found + [
+        UnitResult(dataset, split, method, "failed", NO_SCORE) for dataset, method, split in sorted(lacking)
+    ]
 
 
-def untried_units(results: Results) -> list[Unit]:
+def untried_units(results: Results) -> list[UnitResult]:
     """The units for which there was no time: they have not failed and have no rank."""
     return [unit for unit in results.units if unit.state == "untried"]
 

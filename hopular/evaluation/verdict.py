@@ -10,7 +10,7 @@ import pandas as pd
 from hopular.evaluation.compare import leaders, noise_of_difference, primary_summary
 from hopular.evaluation.metrics import PRIMARY, Metric, get_metric
 from hopular.evaluation.ranks import rank_results, rank_table, summary
-from hopular.evaluation.results import DatasetFacts, Delivered, Results, Unit, model_title
+from hopular.evaluation.results import DatasetFacts, Delivered, Results, UnitResult, model_title
 from hopular.evaluation.scores import (
     directions,
     failed_units,
@@ -206,7 +206,7 @@ def _failures(results: Results) -> str:
     return _failed(results, failed_units(results), len(units_run(results)))
 
 
-def _failed(results: Results, failed: list[Unit], total: int) -> str:
+def _failed(results: Results, failed: list[UnitResult], total: int) -> str:
     if not failed:
         return ""
     names = _list(results.title(method) for method in sorted({unit.method for unit in failed}))

@@ -16,7 +16,7 @@ from hopular import formatting
 from hopular.data.dataset import Task
 from hopular.evaluation.metrics import METRICS, PRIMARY, Metric
 from hopular.evaluation.ranks import rank_results
-from hopular.evaluation.results import DatasetFacts, Results, Unit, title
+from hopular.evaluation.results import DatasetFacts, Results, UnitResult, title
 from hopular.evaluation.scores import NORMAL, failed_units, leaderboard_matrix, missing_units, summarise
 from hopular.evaluation.verdict import per_dataset
 from hopular.report import plots
@@ -69,7 +69,7 @@ class Section:
     values: tuple[tuple[str, tuple[float, ...]], ...]  # title of a method, its mean in each metric
     curves: Markup
     settings: tuple[Setting, ...]
-    failures: tuple[tuple[str, Unit], ...]  # title of the method, and the unit
+    failures: tuple[tuple[str, UnitResult], ...]  # title of the method, and the unit
 
     @property
     def best(self) -> tuple[ScoreRow, ...]:
@@ -93,7 +93,7 @@ def dataset_sections(results: Results) -> list[Section]:
     summary: dict[str, Summary] = defaultdict(dict)
     for row in summarise(results.scores).to_dict("records"):
         summary[row["dataset"]][row["metric"], row["method"]] = row
-    units: dict[str, list[Unit]] = defaultdict(list)
+    units: dict[str, list[UnitResult]] = defaultdict(list)
     for unit in results.units:
         units[unit.dataset].append(unit)
     ranks, said, absent = rank_results(results), per_dataset(results), missing_units(results)
@@ -128,8 +128,8 @@ def _section(
     ranks: pd.Series[float],
     counted: set[str],
     absent: set[str],
-    units: list[Unit],
-    failed: list[Unit],
+    units: list[UnitResult],
+    failed: list[UnitResult],
     colours: dict[str, int],
 ) -> Section:
     primary = PRIMARY[facts.task]
@@ -201,7 +201,7 @@ def _score_rows(
     return tuple(rows)
 
 
-def _note(method: str, absent: set[str], units: list[Unit]) -> str:
+def _note(method: str, absent: set[str], units: list[UnitResult]) -> str:
     """Why the scores of a method on a dataset do not count."""
     states = [unit.state for unit in units if unit.method == method]
     if method in absent:
@@ -235,14 +235,14 @@ def _at(summary: Summary, metric: str, method: str, column: str) -> float:
     return float(summary[metric, method][column]) if (metric, method) in summary else NAN
 
 
-def _setting(unit: Unit, task: Task) -> Setting:
+def _setting(unit: UnitResult, task: Task) -> Setting:
     trials = ", ".join(f"{count} {state}" for state, count in unit.trials.items() if count)
     score = NAN if unit.valid_score is None else abs(unit.valid_score)
     params = json.dumps(dict(unit.params), ensure_ascii=False, default=str)
     return Setting(title(unit.method, unit.params), unit.split, _named([_deciding(unit, task)]), score, trials, params)
 
 
-def _deciding(unit: Unit, task: Task) -> Metric:
+def _deciding(unit: UnitResult, task: Task) -> Metric:
     """Return the metric that chose the setting of a unit; results of older versions do not say it."""
     return METRICS[unit.chosen_by or PRIMARY[task]]
 

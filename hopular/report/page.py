@@ -17,7 +17,7 @@ from markupsafe import Markup
 from hopular import formatting
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
-from hopular.evaluation.results import Delivered, Maker, Results, Unit, model_title
+from hopular.evaluation.results import Delivered, Maker, Results, UnitResult, model_title
 from hopular.evaluation.results import title as title_of
 from hopular.evaluation.scores import failed_units, untried_units
 from hopular.evaluation.verdict import headline
@@ -242,7 +242,7 @@ class MakerRow:
 
 def _makers(results: Results) -> list[MakerRow]:
     """List what the units of each method were made with: in one row, unless they differ."""
-    groups: dict[tuple[object, ...], list[tuple[Unit, Maker]]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[tuple[UnitResult, Maker]]] = defaultdict(list)
     for unit in results.units:
         if (maker := unit.maker) is not None:
             same = (maker.commit, maker.code, tuple(maker.versions.items()), maker.device)

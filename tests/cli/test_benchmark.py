@@ -48,13 +48,12 @@ def test_one_file_that_can_be_used_is_enough(hopular: Hopular, file: Path, tmp_p
 
 
 def test_the_command_to_go_on_with_is_whole() -> None:
-    from flows.collect import command_of
-    from flows.plan import Plan
+    from hopular.benchmark.plan import Plan
 
     plan = Plan(datasets=["iris"], budget="smoke", runner="dask", address="tcp://me:hush@host:8786")
-    assert command_of(plan) == "hopular benchmark iris --budget smoke --runner dask --address tcp://host:8786"
+    assert plan.command() == "hopular benchmark iris --budget smoke --runner dask --address tcp://host:8786"
     plan = Plan(datasets=["iris"], architecture="released")
-    assert command_of(plan) == "hopular benchmark iris --budget quick --architecture released"
+    assert plan.command() == "hopular benchmark iris --budget quick --architecture released"
 
 
 def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypatch: pytest.MonkeyPatch) -> None:

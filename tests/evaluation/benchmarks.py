@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, UnitResult
 
 Table = Mapping[str, Mapping[str, Sequence[float] | None]]  # dataset, method: a score per split, None if it failed
 
@@ -37,10 +37,10 @@ def make_results(
         )
         for method, values in methods.items():
             if values is None:
-                units.append(Unit(dataset, split.format(0), method, "failed", "error: it broke"))
+                units.append(UnitResult(dataset, split.format(0), method, "failed", "error: it broke"))
                 continue
             for number, value in enumerate(values):
-                units.append(Unit(dataset, split.format(number), method, "complete"))
+                units.append(UnitResult(dataset, split.format(number), method, "complete"))
                 cost = (seconds or {}).get(method, 1.0), 0.1, (memory or {}).get(method, 1e6)
                 bounds = (value - width, value + width) if math.isfinite(width) else (math.nan, math.nan)
                 rows.append((dataset, method, split.format(number), 0, metric, value, *bounds, *cost))

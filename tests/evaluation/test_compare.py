@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.evaluation.compare import compare, leaders, merge, noise_of_difference
-from hopular.evaluation.results import Maker, Unit
+from hopular.evaluation.results import Maker, UnitResult
 from hopular.evaluation.scores import leaderboard_matrix
 from tests.evaluation.benchmarks import make_results, random_results, with_architecture
 
@@ -139,7 +139,9 @@ def test_of_the_same_unit_the_latest_counts_whatever_the_order():
 
 def test_a_later_failure_replaces_an_earlier_score():
     old = make_results({"d": {"x": [0.5], "y": [0.5]}})
-    new = replace(make_results({"d": {"x": [0.5]}}, created=LATER), units=(Unit("d", "0", "x", "failed", "broke"),))
+    new = replace(
+        make_results({"d": {"x": [0.5]}}, created=LATER), units=(UnitResult("d", "0", "x", "failed", "broke"),)
+    )
     found = merge([old, replace(new, scores=new.scores.iloc[:0])])
     assert math.isnan(leaderboard_matrix(found).loc["d", "x"])
     assert leaderboard_matrix(found).loc["d", "y"] == 0.5

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Maker, Results, Unit, title
+from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Maker, Results, UnitResult, title
 from tests.evaluation.benchmarks import make_results, with_architecture
 
 
@@ -18,7 +18,7 @@ def test_saved_results_come_back_as_they_were(tmp_path: Path):
     results = make_results(
         {"NA": {"x": [0.1 + 0.2, math.nan]}, "007": {"<b>": [1e-300]}}, doubtful=["NA"], width=math.nan
     )
-    unit = Unit(
+    unit = UnitResult(
         "NA",
         "0",
         "y",
@@ -45,7 +45,7 @@ def test_saved_results_come_back_as_they_were(tmp_path: Path):
 
 def made(*makers: Maker | None) -> Results:
     """Results of a unit by each maker."""
-    units = tuple(Unit("d", str(place), "x", "complete", maker=maker) for place, maker in enumerate(makers))
+    units = tuple(UnitResult("d", str(place), "x", "complete", maker=maker) for place, maker in enumerate(makers))
     results = make_results({"d": {"x": [0.5]}})
     return replace(results, units=units, provenance={"commit": "of the report", "machine": "two cores"})
 

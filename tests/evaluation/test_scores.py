@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.evaluation.results import SCORE_COLUMNS, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, Results, UnitResult
 from hopular.evaluation.scores import (
     NO_SCORE,
     NORMAL,
@@ -142,7 +142,7 @@ def test_a_further_metric_of_ones_own_does_no_harm():
 
 def test_a_complete_unit_without_a_score_is_a_failure():
     results = make_results({"d": {"x": [0.8]}})
-    results = replace(results, units=(*results.units, Unit("d", "0", "silent", "complete")))
+    results = replace(results, units=(*results.units, UnitResult("d", "0", "silent", "complete")))
     assert math.isnan(leaderboard_matrix(results).loc["d", "silent"])
     assert not missing_units(results).loc["d", "silent"]
 

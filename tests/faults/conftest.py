@@ -29,8 +29,8 @@ def benchmark(prefect_server: str, runs: Path) -> Callable[..., SimpleNamespace]
 
     def run(**values: Any) -> SimpleNamespace:
         from flows.benchmark import hopular_benchmark
-        from flows.plan import Plan
         from flows.progress import watch
+        from hopular.benchmark.plan import Plan
         from hopular.trials.events import Event
 
         events: list[Event] = []

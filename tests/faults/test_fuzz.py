@@ -20,7 +20,7 @@ from hopular.automl.outcome import describe
 from hopular.data import DataError, load, make_splits
 from hopular.data.audit import audit
 from hopular.data.sidecar import read_sidecar
-from hopular.evaluation.results import SCORE_COLUMNS, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, Results, UnitResult
 from hopular.methods import Run, get_method, methods
 from hopular.methods.saved import load_model
 from hopular.report.page import render
@@ -119,7 +119,7 @@ def report(dataset, split, method, outcome):
         created="2026-01-01T12:00:00+00:00",
         scores=pd.DataFrame(rows).reindex(columns=list(SCORE_COLUMNS)),
         datasets=(describe(dataset, audit(dataset, [split])),),
-        units=(Unit(dataset.name, split.id, method, "complete", valid_score=outcome.score),),
+        units=(UnitResult(dataset.name, split.id, method, "complete", valid_score=outcome.score),),
     )
     check_page(render(results))
 

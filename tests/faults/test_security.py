@@ -36,7 +36,7 @@ def table() -> str:
 def done(tmp_path_factory, prefect_server):
     """A benchmark of a table with wicked names, and of one from an address with a password and a token."""
     from flows.benchmark import hopular_benchmark
-    from flows.plan import Plan
+    from hopular.benchmark.plan import Plan
 
     folder = tmp_path_factory.mktemp("security")
     file = folder / "o'neil; DROP TABLE runs <b>.csv"

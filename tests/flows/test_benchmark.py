@@ -16,11 +16,11 @@ from flows import gpu, new_datasets
 from flows.benchmark import BenchmarkError, hopular_benchmark
 from flows.ledger import ATTEMPTS, read_ledger
 from flows.new_datasets import BAD, NEW, hopular_new_datasets
-from flows.plan import Plan
 from flows.progress import watch
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
+from hopular.benchmark.plan import Plan
 from hopular.cli import app
 from hopular.cli.frame import run as run_command
 from hopular.evaluation.metrics import METRICS

@@ -8,8 +8,8 @@ import pytest
 
 from flows import benchmark
 from flows.benchmark import missing_splits, refusals
-from flows.plan import Plan
 from flows.schedule import Course
+from hopular.benchmark.plan import Plan
 
 
 def facts(name: str, task: str) -> dict[str, str]:

@@ -13,11 +13,11 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
 from flows.benchmark import hopular_benchmark
-from flows.plan import Plan
 from flows.progress import watch
 from flows.tracking import champion as champions
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
+from hopular.benchmark.plan import Plan
 from hopular.data import load, make_splits
 from hopular.trials.events import Event
 

@@ -11,11 +11,11 @@ import pytest
 
 from flows import tasks
 from flows.benchmark import hopular_benchmark
-from flows.plan import Plan
 from flows.progress import watch
 from flows.tracking import units
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
+from hopular.benchmark.plan import Plan
 from hopular.cli.display import show_progress
 from hopular.evaluation.compare import compare
 from hopular.report.page import render

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from flows.plan import Plan
 from flows.runners import make_runner
+from hopular.benchmark.plan import Plan
 
 
 def test_ray_needs_a_server_that_its_workers_can_reach() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from flows.tracking.lineage import Lineage
 from flows.tracking.summary import list_benchmarks, load_results, save_summary
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, UnitResult
 
 
 def results(name: str, created: str) -> Results:
@@ -21,7 +21,10 @@ def results(name: str, created: str) -> Results:
         created=created,
         scores=pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
         datasets=(DatasetFacts("flowers", "classification", 60, 2, 1, 2, 0.0, "file", "a" * 64),),
-        units=(Unit("flowers", "fold-0", "xgboost", "complete", params={"depth": 3}), Unit("f", "s", "knn", "failed")),
+        units=(
+            UnitResult("flowers", "fold-0", "xgboost", "complete", params={"depth": 3}),
+            UnitResult("f", "s", "knn", "failed"),
+        ),
         command="hopular benchmark flowers.csv",
     )
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pandas as pd
 
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, Unit
+from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, UnitResult
 from hopular.methods import methods
 
 STRENGTHS = {
@@ -103,10 +103,10 @@ def _scores(
 
 def _unit(
     rng: np.random.Generator, dataset: str, split: str, method: str, strength: float, is_failed: bool, nasty: bool
-) -> Unit:
+) -> UnitResult:
     if is_failed:
         reason = "out-of-memory: could not allocate 12 GB"
-        return Unit(dataset, split, method, "failed", reason=f"{reason} {NASTY}" if nasty else reason)
+        return UnitResult(dataset, split, method, "failed", reason=f"{reason} {NASTY}" if nasty else reason)
     curve: tuple[tuple[int, float], ...] = ()
     if method in CURVED:
         speed = rng.uniform(12, 30)
@@ -120,7 +120,7 @@ def _unit(
         "reg_lambda": float(rng.lognormal()),
         "kind": "</script>" if nasty else "balanced",
     }
-    return Unit(
+    return UnitResult(
         dataset,
         split,
         method,

@@ -14,7 +14,7 @@ from markupsafe import escape
 
 from hopular.data.registry import entries
 from hopular.evaluation.compare import compare
-from hopular.evaluation.results import Delivered, Maker, Results, Unit
+from hopular.evaluation.results import Delivered, Maker, Results, UnitResult
 from hopular.evaluation.scores import failed_units
 from hopular.evaluation.verdict import headline
 from hopular.report.leaderboard import leaderboard
@@ -104,7 +104,7 @@ def fitted() -> Results:
     scores = results.scores.copy()
     best = (scores["method"] == "stacking") & (scores["metric"] == "accuracy")
     scores.loc[best, "value"] = scores.loc[scores["metric"] == "accuracy", "value"].max() + 0.01
-    untried = Unit("dataset-1", "s0", "npt", "untried", "not tried: there was no time for a first fit")
+    untried = UnitResult("dataset-1", "s0", "npt", "untried", "not tried: there was no time for a first fit")
     model = Delivered(
         "ensemble",
         "members trained on 120 to 150 of 150 rows; validation rows tell networks when to stop",

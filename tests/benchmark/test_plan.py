@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from flows.plan import DEFAULT_METHODS, Plan, absolute, select_methods
+from hopular.benchmark.plan import DEFAULT_METHODS, Plan, select_methods
 from hopular.methods import methods
 from hopular.trials.budget import preset
 
@@ -89,9 +89,8 @@ def test_the_type_of_the_device_is_part_of_it_where_a_method_uses_one():
 def test_files_are_known_by_their_full_path(tmp_path, monkeypatch):
     (tmp_path / "table.csv").write_text("a,b\n1,2\n")
     monkeypatch.chdir(tmp_path)
-    assert absolute("table.csv") == str(tmp_path / "table.csv")
     assert Plan(datasets=["table.csv"]).datasets == [str(tmp_path / "table.csv")]
-    assert absolute("iris") == "iris"
+    assert Plan(datasets=["iris"]).datasets == ["iris"]
 
 
 def test_the_architecture_is_the_budgets_unless_it_is_given():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -15,15 +18,16 @@ from hopular.data.dataset import Task
 from hopular.methods import get_method, methods
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.methods.method import Group
+from hopular.redaction import without_secrets
 from hopular.trials.budget import Budget, preset
-from hopular.util import did_you_mean
+from hopular.util import cores, did_you_mean
 
 DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "glm", "majority", "mean")
 Count = Annotated[int, Field(ge=1)]
 
 
 class Plan(BaseModel):
-    """Which datasets, methods and budget; how the work is divided; on which device."""
+    """The datasets, methods and budget of a benchmark; how its work is divided; on which device it runs."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,7 +56,7 @@ class Plan(BaseModel):
     @field_validator("datasets")
     @classmethod
     def _known_datasets(cls, references: list[str]) -> list[str]:
-        found = [absolute(reference) for reference in references]
+        found = [_absolute(reference) for reference in references]
         expand(found)
         return found
 
@@ -69,42 +73,80 @@ class Plan(BaseModel):
 
     @property
     def limited_budget(self) -> Budget:
+        """Return the named budget with the plan's own limits."""
         given = {"replicates": self.replicates, "architecture": self.architecture}
         return preset(self.budget, **self.limits | {name: value for name, value in given.items() if value is not None})
 
+    @property
+    def width(self) -> int:
+        """Return how many tasks run side by side on this machine: as many as cores, unless the plan says otherwise."""
+        return self.workers or cores()
+
+    @property
+    def threads(self) -> int:
+        """Return the threads of each fit, so that all cores are used once."""
+        return max(1, cores() // self.width)
+
+    def device_found(self) -> str:
+        """Return the device for methods that can use a GPU; torch is asked only where there may be one."""
+        if self.device != "auto":
+            return self.device
+        if sys.platform != "darwin" and not os.path.exists("/dev/nvidia0"):
+            return "cpu"
+        import torch
+
+        return "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
+
     def references(self) -> list[str]:
-        """Every dataset, each once."""
+        """Return every dataset, each once."""
         return expand(self.datasets)
 
+    def target_of(self, reference: str) -> str | None:
+        """Return the target of a dataset: the plan's for files, here or on the web; others know theirs."""
+        is_file = Path(reference).exists() or reference.startswith(("http://", "https://"))
+        return self.target if is_file else None
+
     def methods_for(self, task: Task) -> list[str]:
-        """The methods that can be used for a task; the ensemble, which needs the others, last."""
+        """Return the methods that can be used for a task; the ensemble, which needs the others, comes last."""
         names = [name for name in select_methods(self.methods) if task in get_method(name).tasks]
         return sorted(names, key=lambda name: get_method(name).is_ensemble)
 
     def wanted(self) -> str:
-        """A hash of all that results depend on beside the data: the code and libraries of the methods as well."""
-        from flows.runners import device_of  # Prefect, which a plan does without
-
-        makers = [take_fingerprint(name, device_of(self)).digest for name in sorted(select_methods(self.methods))]
+        """Hash all that results depend on beside the data: the code and libraries of the methods as well."""
+        device = self.device_found()
+        makers = [take_fingerprint(name, device).digest for name in sorted(select_methods(self.methods))]
         parts = [*makers, scoring_code(), repr(self.limited_budget), self.splits, self.seed]
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
 
     def digest(self, fingerprints: Sequence[str]) -> str:
-        """A name for the benchmark that changes with what its results depend on, and with nothing else."""
+        """Return a name for the benchmark that changes with what its results depend on, and with nothing else."""
         digest = hashlib.sha256("\n".join([*sorted(fingerprints), self.wanted()]).encode()).hexdigest()
         first = re.sub(r"[^\w-]+", "-", Path(self.datasets[0].partition("?")[0]).stem).strip("-")[:30] or "table"
         more = f"-and-{len(self.datasets) - 1}" if len(self.datasets) > 1 else ""
         return f"{first}{more}-{self.budget}-{digest[:8]}"
 
+    def command(self) -> str:
+        """Return the command that runs this plan, without the options that are as by default."""
+        words = ["hopular", "benchmark", *(_short(reference) for reference in self.datasets)]
+        if self.methods != list(DEFAULT_METHODS):
+            words += ["--methods", ",".join(self.methods)]
+        for name, field in Plan.model_fields.items():
+            value = getattr(self, name)
+            if name in ("datasets", "methods", "limits") or (value == field.default and name != "budget"):
+                continue
+            words += [f"--{name}", without_secrets(str(value))]
+        for name, value in self.limits.items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        return shlex.join(words)
 
-def absolute(reference: str) -> str:
-    """A file by its full path, so that a worker elsewhere in the tree finds it; other names as they are."""
-    path = Path(reference).expanduser()
-    return str(path.resolve()) if path.exists() and (path.name != reference or path.is_file()) else reference
+    def public(self) -> dict[str, Any]:
+        """Return the plan as results and reports show it."""
+        values = self.model_dump(mode="json")
+        return {**values, "datasets": [without_secrets(reference) for reference in self.datasets]}
 
 
 def select_methods(names: Sequence[str]) -> list[str]:
-    """Methods by name, by group, or all that are installed; each once, in the order asked for."""
+    """Return methods by name, by group, or all that are installed; each once, in the order asked for."""
     chosen: dict[str, None] = {}
     groups = get_args(Group)
     for name in names:
@@ -117,3 +159,17 @@ def select_methods(names: Sequence[str]) -> list[str]:
             known = list(dict.fromkeys([*methods(), *groups, "all"]))
             raise ValueError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
     return list(chosen)
+
+
+def _absolute(reference: str) -> str:
+    """Return a file by its full path, so that a worker elsewhere in the tree finds it; other names as they are."""
+    path = Path(reference).expanduser()
+    return str(path.resolve()) if path.exists() and (path.name != reference or path.is_file()) else reference
+
+
+def _short(reference: str) -> str:
+    """Return a file below the working folder by its relative path, and an address without what it may hide."""
+    path = Path(reference)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        return str(path.relative_to(Path.cwd()))
+    return without_secrets(reference)

@@ -1,0 +1,1 @@
+"""Benchmarks: a plan, its units (a method on a split of a dataset), and the functions that run them."""
