@@ -16,52 +16,55 @@ import threading
 import time
 from collections.abc import Callable
 
-from flows.services.environment import QUIET, prefect_home, reach
-from flows.services.health import ended
-from flows.services.http import problem
-from flows.services.state import read_state
+from flows.services.health import ended, problem, wait_until_ready
+from flows.services.state import NO_TELEMETRY, client_environment, prefect_home, read_state
 
-ALONE = {  # settings of a server for one run
+OWNER = "HOPULAR_OWNER"  # the process that has a server for itself alone
+_SERVER_SETTINGS = {  # of a server for one run
     "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
     "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
     "PREFECT_SERVER_UI_ENABLED": "false",
 }
-OWNER = "HOPULAR_OWNER"  # the process that has a server for itself alone
-START_SECONDS = 120.0  # a new database on a busy machine takes 30
-END_SECONDS = 5.0
+_START_SECONDS = 120.0  # a new database on a busy machine takes 30
+_END_SECONDS = 5.0
 
 
 def find_server() -> Callable[[], None]:
-    """Set the environment before Prefect is imported; return the function that waits until the server answers.
+    """Find or start the Prefect server of this command, and return the function that waits until it answers.
 
-    PREFECT_API_URL and MLFLOW_TRACKING_URI of the user's come before everything else. A server of this run's own is
-    started here, so that it gets ready while the caller imports, and is ended after all else at the exit of this
-    process.
+    This is the one place where a command changes its own environment: before Prefect, which reads it at its import, and
+    before anything else runs. PREFECT_API_URL and MLFLOW_TRACKING_URI of the user's have precedence. A server of this
+    run's own is started here, so that it gets ready while the caller imports; it ends after all else at the exit of
+    this process.
     """
     prefect_home().mkdir(parents=True, exist_ok=True)
-    for name, value in {**QUIET, "PREFECT_HOME": str(prefect_home()), "NO_PROXY": "127.0.0.1,localhost,::1"}.items():
-        os.environ.setdefault(name, value)
-    if os.environ.get("PREFECT_API_URL"):
-        return lambda: None
+    ours = {**NO_TELEMETRY, "PREFECT_HOME": str(prefect_home()), "NO_PROXY": "127.0.0.1,localhost,::1"}
+    environment, wait = _reach_server({**ours, **os.environ})
+    os.environ.update(environment)
+    return wait
+
+
+def _reach_server(environment: dict[str, str]) -> tuple[dict[str, str], Callable[[], None]]:
+    """Return the environment with the address of a server, and the function that waits until it answers."""
+    if environment.get("PREFECT_API_URL"):
+        return environment, lambda: None
     state = read_state()
     if state is not None and not ended(state):
-        os.environ.update(reach(state))
-        os.environ.setdefault("MLFLOW_TRACKING_URI", state.mlflow_url)
-        return lambda: None
-    os.environ[OWNER] = str(os.getpid())
-    server, address = _start_server()
-    os.environ["PREFECT_API_URL"] = address
+        found = {"MLFLOW_TRACKING_URI": state.mlflow_url, **environment, **client_environment(state)}
+        return found, lambda: None
+    environment = {**environment, OWNER: str(os.getpid())}
+    server, address = _start_server({**environment, **_SERVER_SETTINGS})
     atexit.register(_end_server, server)  # before Prefect registers what it still has to tell, hence called after it
-    return lambda: _wait_for_server(server, address)
+    return {**environment, "PREFECT_API_URL": address}, lambda: _wait_for_server(server, address)
 
 
-def _start_server() -> tuple[subprocess.Popen[bytes], str]:
-    """Start a server on a free port, which it inherits open; its address."""
+def _start_server(environment: dict[str, str]) -> tuple[subprocess.Popen[bytes], str]:
+    """Start a server on a free port, which it inherits open, and return it with its address."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         number, port = listening.fileno(), listening.getsockname()[1]
         server = subprocess.Popen(
             [sys.executable, "-m", "flows.local", str(number)],
-            env={**os.environ, **ALONE},
+            env=environment,
             stdin=subprocess.DEVNULL,
             stdout=2,
             pass_fds=[number],
@@ -71,19 +74,18 @@ def _start_server() -> tuple[subprocess.Popen[bytes], str]:
 
 
 def _wait_for_server(server: subprocess.Popen[bytes], address: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while trouble := problem(f"{address}/health", seconds=1.0):
-        if server.poll() is not None:
-            raise RuntimeError(f"the Prefect server of this run ended at its start with code {server.returncode}")
-        if time.monotonic() > deadline:
-            raise RuntimeError(f"the Prefect server of this run {trouble} after {START_SECONDS:.0f} s")
-        time.sleep(0.1)
+    why = wait_until_ready(
+        lambda: problem(f"{address}/health", seconds=1.0), lambda: server.poll() is None, _START_SECONDS
+    )
+    if why is not None:
+        code = "" if server.returncode is None else f" with code {server.returncode}"
+        raise RuntimeError(f"the Prefect server of this run {why}{code}")
 
 
 def _end_server(server: subprocess.Popen[bytes]) -> None:
     server.terminate()
     try:
-        server.wait(END_SECONDS)
+        server.wait(_END_SECONDS)
     except subprocess.TimeoutExpired:
         server.kill()
         server.wait()

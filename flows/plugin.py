@@ -1,4 +1,4 @@
-"""A Prefect plugin: `prefect deployment run hopular-benchmark` works as it is typed, while the services are up.
+"""A Prefect plugin: while the services are up, `prefect deployment run hopular-benchmark` works as it is typed.
 
 Prefect loads it at its import (entry point `prefect.plugins`) where `[plugins] enabled` is set, as it is in this
 project's prefect.toml. It does three things. The address of the server comes from services.json, so that no shell has
@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from prefect.plugins import HookContext, SetupResult, register_hook
 
-from flows.services.environment import prefect_home, reach
-from flows.services.state import read_state
-from flows.services.stop import is_running
+from flows.services.health import is_running
+from flows.services.state import client_environment, prefect_home, read_state
 from hopular.util import did_you_mean
 
 if TYPE_CHECKING:
@@ -29,37 +28,37 @@ if TYPE_CHECKING:
 
     Reader = Callable[[Any, str], Coroutine[Any, Any, DeploymentResponse]]
 
-RESULTS = ("PREFECT_RESULTS_LOCAL_STORAGE_PATH", "PREFECT_LOCAL_STORAGE_PATH")  # two names of one setting
+_RESULTS = ("PREFECT_RESULTS_LOCAL_STORAGE_PATH", "PREFECT_LOCAL_STORAGE_PATH")  # two names of one setting
 
 
 @register_hook
 def setup_environment(*, ctx: HookContext) -> SetupResult | None:
-    """Called by Prefect at its import: accept bare names, and say where the server is."""
+    """Accept bare names, and tell Prefect, which calls this at its import, where the server is."""
     accept_bare_names()
-    kept = results_place()
-    together = SetupResult(env=kept, note="the runs folder") if kept else None
+    results = _results_folder()
+    without_server = SetupResult(env=results, note="the runs folder") if results else None
     if "PREFECT_API_URL" in os.environ:
-        return together
+        return without_server
     state = read_state()
     if state is not None and is_running(state):
-        return SetupResult(env={**reach(state), **kept}, note="the services of this project")
-    is_run = is_prefect_command(sys.argv) and sys.argv[1:3] == ["deployment", "run"] and "--help" not in sys.argv
+        return SetupResult(env={**client_environment(state), **results}, note="the services of this project")
+    is_run = _is_prefect_command(sys.argv) and sys.argv[1:3] == ["deployment", "run"] and "--help" not in sys.argv
     if ctx.api_url is None and is_run:
         # Prefect would start a server of its own for this command, wait for it, and find no deployment in it.
         sys.exit("No Prefect server is running here: start one with `hopular up --detach`, or set PREFECT_API_URL.")
-    return together
+    return without_server
 
 
-def results_place() -> dict[str, str]:
-    """For a worker, where it and its flow runs keep the results of tasks; nothing if its user has said that already."""
-    is_worker = is_prefect_command(sys.argv) and sys.argv[1:3] == ["worker", "start"]
-    if not is_worker or not os.environ.get("HOPULAR_RUNS") or {"PREFECT_HOME", *RESULTS} & set(os.environ):
+def _results_folder() -> dict[str, str]:
+    """Tell a worker where it and its flow runs keep the results of tasks, unless its user has said so already."""
+    is_worker = _is_prefect_command(sys.argv) and sys.argv[1:3] == ["worker", "start"]
+    if not is_worker or not os.environ.get("HOPULAR_RUNS") or {"PREFECT_HOME", *_RESULTS} & set(os.environ):
         return {}
-    return {RESULTS[0]: str(prefect_home() / "storage")}
+    return {_RESULTS[0]: str(prefect_home() / "storage")}
 
 
-def is_prefect_command(words: list[str]) -> bool:
-    """Whether this process is Prefect's command line (`prefect ...` or `python -m prefect ...`)."""
+def _is_prefect_command(words: list[str]) -> bool:
+    """Return whether this process is Prefect's command line (`prefect ...` or `python -m prefect ...`)."""
     program = Path(words[0])
     return program.name == "prefect" or program.parts[-2:] == ("prefect", "__main__.py")
 
@@ -97,9 +96,9 @@ def _with_bare_names(read: Reader) -> Reader:
 
 
 def _refusal(message: str) -> BaseException:
-    """The error to raise. Prefect's command line would drop the text of its own error, so there it ends the command."""
+    """Return the error to raise: an exit in Prefect's command line, which would drop the text of its own error."""
     from prefect.exceptions import ObjectNotFound
 
-    if is_prefect_command(sys.argv):
+    if _is_prefect_command(sys.argv):
         return SystemExit(message)
     return ObjectNotFound(http_exc=LookupError(message), help_message=message)

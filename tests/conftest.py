@@ -21,6 +21,7 @@ LONGEST = (  # files that take half a minute or more, the longest first
     "flows/test_champion_flow.py",
     "e2e/test_deployments.py",
     "faults/test_stop.py",
+    "flows/services/test_lifecycle.py",
     "model/test_sklearn_checks.py",
     "test_docs.py",
     "contracts/test_methods.py",

@@ -1,22 +1,28 @@
-"""Processes of the services: started in sessions of their own, recognised with certainty, and ended with patience."""
+"""Start processes that outlive the command, recognise them with certainty, end them, and find their ports free."""
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
 
-from flows.services.state import Process
+from flows.services.state import MARK, Process, log_file
 
-MARK = "HOPULAR_SERVICES"  # the environment variable that all processes of one start carry
-CLOCK_SECONDS = 2.0  # start times may differ by this much after the clock was set
+_CLOCK_SECONDS = 2.0  # start times may differ by this much after the clock was set
+_REMEDIES = {
+    "prefect": ("Prefect", "--prefect-port", "HOPULAR_PREFECT_PORT", "another Prefect server"),
+    "mlflow": ("MLflow", "--mlflow-port", "HOPULAR_MLFLOW_PORT", "another MLflow server, or AirPlay on macOS"),
+}
 
 
-def launch(name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path) -> Process:
-    """Start a command that outlives this process and does not hear its Ctrl-C; its output goes to the end of `log`."""
+def launch(name: str, command: Sequence[str], environment: Mapping[str, str], folder: Path) -> Process:
+    """Start a command that outlives this process and does not hear its Ctrl-C; its output is appended to its log."""
+    log = log_file(name)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
         started = subprocess.Popen(
@@ -31,19 +37,13 @@ def launch(name: str, command: Sequence[str], environment: Mapping[str, str], fo
     return Process(name, started.pid, psutil.Process(started.pid).create_time())
 
 
-def this_process() -> Process:
-    """The process that asks."""
-    own = psutil.Process()
-    return Process("up", own.pid, own.create_time())
-
-
 def find(process: Process | None) -> psutil.Process | None:
-    """The running process, or None if it has ended or its number now belongs to another."""
+    """Return the running process, or None if it has ended or its number now belongs to another."""
     if process is None:
         return None
     try:
         found = psutil.Process(process.pid)
-        if abs(found.create_time() - process.started) > CLOCK_SECONDS or found.status() == psutil.STATUS_ZOMBIE:
+        if abs(found.create_time() - process.started) > _CLOCK_SECONDS or found.status() == psutil.STATUS_ZOMBIE:
             return None
     except psutil.NoSuchProcess:
         return None
@@ -51,11 +51,14 @@ def find(process: Process | None) -> psutil.Process | None:
 
 
 def marked(mark: str) -> list[psutil.Process]:
-    """All processes that carry the mark: what was started, and all that those started, orphans included."""
+    """Return all processes that carry the mark: those that were started, and all that they started, orphans included.
+
+    The mark of services is that of their state, alone or followed by a colon and the name of one of them.
+    """
     found = []
     for process in psutil.process_iter():
         try:
-            if process.pid != os.getpid() and process.environ().get(MARK) == mark:
+            if process.pid != os.getpid() and f"{process.environ().get(MARK)}:".startswith(f"{mark}:"):
                 found.append(process)
         except (psutil.AccessDenied, psutil.NoSuchProcess):  # of somebody else, or gone: not ours either way
             continue
@@ -63,7 +66,7 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def roots(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those whose parent is not among them."""
+    """Return those whose parent is not among them."""
     processes = list(processes)
     numbers = {process.pid for process in processes}
     return [process for process in processes if _parent(process) not in numbers]
@@ -76,22 +79,12 @@ def _parent(process: psutil.Process) -> int | None:
         return None
 
 
-def family(process: psutil.Process | None) -> list[psutil.Process]:
-    """A process and all that it started."""
-    if process is None:
-        return []
-    try:
-        return [process, *process.children(recursive=True)]
-    except psutil.NoSuchProcess:
-        return []
-
-
-def end(processes: Iterable[psutil.Process], patience: float) -> None:
-    """Ask the processes to end, and kill those that have not after `patience` seconds."""
+def end(processes: Iterable[psutil.Process], seconds: float) -> None:
+    """Ask the processes to end, and kill those that have not after so many seconds."""
     processes = list(processes)
     for process in processes:
         _signal(process, is_final=False)
-    _, stubborn = psutil.wait_procs(processes, timeout=patience)
+    _, stubborn = psutil.wait_procs(processes, timeout=seconds)
     for process in stubborn:
         _signal(process, is_final=True)
     psutil.wait_procs(stubborn, timeout=5)
@@ -102,3 +95,37 @@ def _signal(process: psutil.Process, is_final: bool) -> None:
         process.kill() if is_final else process.terminate()
     except psutil.NoSuchProcess:
         return
+
+
+def check_port(service: str, host: str, port: int, option: str | None = None) -> None:
+    """Raise ValueError if a server cannot listen there; `option` is the one that changes the port."""
+    title, usual, variable, suspect = _REMEDIES[service]
+    option = option or usual
+    if not 1 <= port <= 65535:
+        raise ValueError(f"port {port} for {title} does not exist: use a number from 1 to 65535 with {option}")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as attempt:
+            attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            attempt.bind(address)
+    except socket.gaierror:
+        raise ValueError(
+            f"host {host!r} is unknown: use 127.0.0.1, or an address of this machine, with --host"
+        ) from None
+    except OSError as error:
+        remedy = f"choose another with {option} or {variable}"
+        if error.errno == errno.EADDRINUSE:
+            by = _user_of(port) or f"perhaps {suspect}"
+            raise ValueError(f"port {port} for {title} is in use by {by}: stop that, or {remedy}") from None
+        raise ValueError(f"{title} cannot listen on {host} port {port} ({error.strerror}): {remedy}") from None
+
+
+def _user_of(port: int) -> str | None:
+    """Name the process that listens on a port, where the system lets us see it."""
+    try:
+        for connection in psutil.net_connections(kind="tcp"):
+            if connection.status == psutil.CONN_LISTEN and connection.laddr.port == port and connection.pid:
+                return f"{psutil.Process(connection.pid).name()} (process {connection.pid})"
+    except (psutil.AccessDenied, psutil.NoSuchProcess):
+        return None
+    return None

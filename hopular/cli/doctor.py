@@ -149,8 +149,8 @@ def folders() -> Iterator[Diagnosis]:
 
 
 def databases() -> Iterator[Diagnosis]:
-    from flows.services.environment import tracking_server, tracking_store
-    from flows.services.http import problem
+    from flows.services.health import problem
+    from flows.services.state import tracking_server, tracking_store
     from hopular import settings
 
     yield _database("studies", settings.storage_url(), "HOPULAR_STORAGE")
@@ -197,14 +197,14 @@ def _database(name: str, url: str, variable: str) -> Diagnosis:
 
 def servers() -> Iterator[Diagnosis]:
     from flows.services.health import check
-    from flows.services.ports import check_port
+    from flows.services.processes import check_port
     from flows.services.state import read_state
 
     state = read_state()
     if state is not None:
         for item in check(state):
-            remedy = "" if item.is_well else "; `hopular down`, then `hopular up`"
-            yield Diagnosis("ok" if item.is_well else "fail", item.name, item.detail + remedy)
+            remedy = "" if item.is_healthy else "; `hopular down`, then `hopular up`"
+            yield Diagnosis("ok" if item.is_healthy else "fail", item.name, item.detail + remedy)
         return
     yield Diagnosis("ok", "servers", "not running (start them with `hopular up`)")
     for service, port in (("prefect", 4200), ("mlflow", 5000)):

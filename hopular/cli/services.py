@@ -14,13 +14,14 @@ from hopular.cli.screen import Json, Quiet, complain, say, show_json, show_mark,
 if TYPE_CHECKING:
     from flows.services.state import State
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 Detach = Annotated[
-    bool, Parameter(name=["--detach", "-d"], negative="", show_default=False, help="Return when all is healthy.")
+    bool,
+    Parameter(name=["--detach", "-d"], negative="", show_default=False, help="Return as soon as all are healthy."),
 ]
-Host = Annotated[str, Parameter(env_var="HOPULAR_HOST", help="Where to listen.")]
-PrefectPort = Annotated[int, Parameter(env_var="HOPULAR_PREFECT_PORT", help="Of the Prefect server.")]
-MlflowPort = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Of the MLflow server.")]
+Host = Annotated[str, Parameter(env_var="HOPULAR_HOST", help="Address to listen on.")]
+PrefectPort = Annotated[int, Parameter(env_var="HOPULAR_PREFECT_PORT", help="Port of the Prefect server.")]
+MlflowPort = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Port of the MLflow server.")]
 
 
 def up(
@@ -33,28 +34,28 @@ def up(
 ) -> int:
     """Start Prefect, MLflow, a worker and the deployments.
 
-    Runs until Ctrl-C and then stops all of it; with --detach, until `hopular
-    down`. State and logs are in mlruns (HOPULAR_RUNS). While it is up,
-    deployments run by their names.
+    Runs until Ctrl-C and then stops all of them; with --detach, until `hopular
+    down`. A server or worker that ends is restarted. State and logs are in
+    mlruns (HOPULAR_RUNS). While they are up, deployments run by name.
 
     For example
       hopular up --detach
       prefect deployment run hopular-benchmark --watch
       hopular up --prefect-port 4300 --mlflow-port 5100
     """
-    from flows.services.start import Places, start
+    from flows.services.health import is_running
+    from flows.services.lifecycle import start
     from flows.services.state import read_state
-    from flows.services.stop import is_running
 
     settings.make_runs_folder()
     state = read_state()
     if state is not None and is_running(state):
         return _already_up(state)
-    if host not in LOOPBACK:
+    if host not in _LOOPBACK:
         complain(f"listening on {host}: whoever can reach that address can run code on this machine", style="yellow")
     with ending_in_good_order():
         with waiting(quiet) as tell:
-            state = start(Places(host, prefect_port, mlflow_port), tell)
+            state = start(host, prefect_port, mlflow_port, tell)
         if not quiet:
             _introduce(state, "hopular down" if detach else "Ctrl-C")
         return 0 if detach else _watch(state, quiet)
@@ -63,8 +64,8 @@ def up(
 def _already_up(state: State) -> int:
     from flows.services.health import check
 
-    if not state.is_ready or not all(item.is_well for item in check(state)):
-        complain("the services are up, but not well: see `hopular status`; `hopular down` stops what there is")
+    if not state.is_ready or not all(item.is_healthy for item in check(state)):
+        complain("the services are up, but not healthy: see `hopular status`; `hopular down` stops what there is")
         return FAILED
     say("The services are up already.")
     _introduce(state, "hopular down")
@@ -72,7 +73,7 @@ def _already_up(state: State) -> int:
 
 
 def _introduce(state: State, how_to_stop: str) -> None:
-    """Where everything is, and what to do next."""
+    """Show where everything is, and what to do next."""
     show_mark("ok", "Prefect UI", state.prefect_url)
     show_mark("ok", "MLflow UI", state.mlflow_url)
     show_mark("next", "to run", "prefect deployment run hopular-benchmark --watch")
@@ -80,19 +81,24 @@ def _introduce(state: State, how_to_stop: str) -> None:
 
 
 def _watch(state: State, quiet: bool) -> int:
-    """Wait until the user has had enough or a service ends, and stop everything."""
-    from flows.services.health import ended
+    """Wait until Ctrl-C, `hopular down` elsewhere, or a service that cannot be kept running; then stop everything."""
+    from flows.services.processes import find
     from flows.services.state import log_file, read_state
 
     try:
         while True:
-            time.sleep(1)
-            current = read_state()
-            if current is None or current.mark != state.mark:  # `hopular down` was called elsewhere
+            is_supervised = find(state.process("supervisor")) is not None
+            current = read_state()  # after that, since `hopular down` writes to it before it ends the supervisor
+            if current is None or current.mark != state.mark:
                 return 0
-            for name in ended(state):
-                complain(f"{name} has ended, so the others are stopped too; its log is {log_file(name)}")
+            for process in set(current.processes) - set(state.processes):
+                complain(f"{process.name} ended and was restarted; its log is {log_file(process.name)}", style="yellow")
+            lost = current.given_up if is_supervised or not current.is_ready else ("supervisor",)
+            for name in lost:
+                complain(f"{name} has ended for good, so the others are stopped too; its log is {log_file(name)}")
                 return FAILED
+            state = current
+            time.sleep(1)
     except KeyboardInterrupt:
         return INTERRUPTED
     finally:
@@ -100,14 +106,14 @@ def _watch(state: State, quiet: bool) -> int:
 
 
 def _stop(state: State, quiet: bool) -> None:
-    from flows.services.stop import stop
+    from flows.services.lifecycle import stop
 
     try:
         with waiting(quiet) as tell:
             tell("stopping the worker, then the servers")
             stop(state)
-    except KeyboardInterrupt:  # once more: no more patience
-        stop(state, patience=0)
+    except KeyboardInterrupt:  # pressed once more: wait no longer
+        stop(state, seconds=0)
     if not quiet:
         say("All services are stopped.")
 
@@ -115,9 +121,9 @@ def _stop(state: State, quiet: bool) -> None:
 def down(*, quiet: Quiet = False) -> int:
     """Stop all services.
 
-    The worker and its runs come first, then the servers. It also cleans up
-    after a crash, and can be repeated. A benchmark that it interrupts
-    continues where it was when it is run again.
+    Stops the worker and its runs first, then the servers. Also cleans up after
+    a crash, and can be repeated. A benchmark that is interrupted by it
+    continues where it was when you run it again.
 
     For example
       hopular down
@@ -146,18 +152,18 @@ def status(*, json: Json = False) -> int:
 
     state = read_state()
     checks = [] if state is None else check(state)
-    is_healthy = state is not None and state.is_ready and all(item.is_well for item in checks)
+    is_healthy = state is not None and state.is_ready and all(item.is_healthy for item in checks)
     if json:
-        services = {item.name.lower(): {"healthy": item.is_well, "detail": item.detail} for item in checks}
+        services = {item.name.lower(): {"healthy": item.is_healthy, "detail": item.detail} for item in checks}
         addresses = {} if state is None else {"prefect": state.prefect_url, "mlflow": state.mlflow_url}
         show_json({"healthy": is_healthy, "services": services, "addresses": addresses, "file": str(state_file())})
         return 0 if is_healthy else FAILED
     for item in checks:
-        show_mark("ok" if item.is_well else "fail", item.name, item.detail)
+        show_mark("ok" if item.is_healthy else "fail", item.name, item.detail)
     if state is None:
         complain("no services are running: start them with `hopular up`", style="yellow")
     elif not state.is_ready:
-        complain("they are still starting, or the start was cut short, which `hopular down` clears", style="yellow")
+        complain("they are starting or stopping; if that was cut short, `hopular down` cleans up", style="yellow")
     elif not is_healthy:
         complain("start again: `hopular down`, then `hopular up`", style="yellow")
     return 0 if is_healthy else FAILED

@@ -90,7 +90,7 @@ def test_servers_that_others_can_reach_are_warned_of(hopular: Hopular, monkeypat
     def refuse(*_: object) -> None:
         raise ValueError("not here")
 
-    monkeypatch.setattr("flows.services.start.start", refuse)
+    monkeypatch.setattr("flows.services.lifecycle.start", refuse)
     warned = hopular("up", "--host", "0.0.0.0", "--quiet")
     assert "note: listening on 0.0.0.0: whoever can reach that address can run code on this machine" in warned.err
     assert "listening" not in hopular("up", "--quiet").err

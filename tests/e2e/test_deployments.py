@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from flows.services.http import ask
+from flows.services.health import ask
 from hopular.data.sources import suites
 from tests.report.browser import CHROMIUM, column, faultless_page, is_dark, open_browser
 

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from flows.services.http import ask
+from flows.services.health import ask
 from flows.services.processes import marked
 from flows.services.state import State
 
@@ -182,17 +182,37 @@ def test_full_names_work_as_ever_and_bare_ones_must_be_clear(services: State) ->
         asyncio.run(look())
 
 
+@pytest.mark.parametrize("name", ["mlflow", "prefect", "worker"])
+def test_what_is_killed_comes_back(project: Project, services: State, name: str) -> None:
+    before = _kill(project, name)
+    _wait_for(lambda: _process(project, name) != before)
+    _wait_for(lambda: project.hopular("status").returncode == 0, seconds=120)
+    log = (project.runs / "logs" / "supervisor.log").read_text()
+    assert f"{name} ended and is restarted" in log
+
+
+def _process(project: Project, name: str) -> dict[str, Any]:
+    processes = json.loads((project.runs / "services.json").read_text())["processes"]
+    return next(process for process in processes if process["name"] == name)
+
+
+def _kill(project: Project, name: str) -> dict[str, Any]:
+    process = _process(project, name)
+    psutil.Process(process["pid"]).kill()
+    return process
+
+
 def test_down_ends_everything_also_after_a_crash_in_the_middle_of_a_run(project: Project, services: State) -> None:
     (slow,) = ask(f"{services.api_url}/deployments/filter", {"deployments": {"name": {"any_": ["slow"]}}})
     ask(f"{services.api_url}/deployments/{slow['id']}/create_flow_run", {})
     _wait_for((project.folder / "slow").exists)
-    for process in json.loads((project.runs / "services.json").read_text())["processes"]:
-        if process["name"] == "mlflow":
-            psutil.Process(process["pid"]).kill()
+    _kill(project, "supervisor")
+    _kill(project, "mlflow")
     broken = project.hopular("status")
     assert broken.returncode == 1
     assert "MLflow" in broken.stdout
-    assert "has stopped" in broken.stdout
+    assert "has stopped; its log" in broken.stdout
+    assert "services which end are not restarted" in broken.stdout
     done = project.hopular("down")
     assert done.returncode == 0, done.stderr
     assert marked(services.mark) == []

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from flows.services.http import problem
+from flows.services.health import problem
 from tests.faults.command import REPOSITORY, environment, processes_with, wait_for
 
 HOST = "HOPULAR_TEST_HOST"  # which of the machines that a test plays a process is on

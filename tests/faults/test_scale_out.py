@@ -14,7 +14,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from flows.services.http import ask
+from flows.services.health import ask
 from tests.faults.command import REPOSITORY, environment, running, wait_for, words_of
 from tests.faults.servers import (
     POOL,

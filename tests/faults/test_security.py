@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import json
 import re
@@ -11,9 +12,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from flows.services.environment import service_environment
-from flows.services.start import Places, _check_places, mlflow_command, new_state
-from flows.services.state import read_state, write_state
+from flows.services.lifecycle import check_places, mlflow_command, new_state
+from flows.services.state import read_state, service_environment, write_state
 from hopular.trials.study import StorageError, open_storage
 from tests.data.loopback import Reply, serve
 from tests.faults.whole import all_runs, store_of
@@ -119,16 +119,21 @@ def test_a_password_of_the_tracking_store_is_in_no_message_file_or_command_line(
     address = f"http://me:{SECRET}@127.0.0.1:1"
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:1 does not answer") as caught:
-        _check_places(Places(prefect_port=1), address)
+        check_places("127.0.0.1", 1, 5000, address)
     assert SECRET not in str(caught.value)
-    write_state(new_state(Places(), address))
+    write_state(new_state("127.0.0.1", 4200, 5000, address))
     assert SECRET not in (runs / "services.json").read_text()
     state = read_state()
-    assert service_environment(state)["MLFLOW_TRACKING_URI"] == address  # the worker needs it, from the environment
+    assert (
+        service_environment(state, "worker")["MLFLOW_TRACKING_URI"] == address
+    )  # the worker needs it, from the environment
     assert SECRET not in state.mlflow_url
 
 
 def test_servers_listen_on_this_machine_alone_unless_told_otherwise():
-    assert Places().host == "127.0.0.1"
-    words = mlflow_command(Places().host, 5000)
+    from hopular.cli.services import up
+
+    host = inspect.signature(up).parameters["host"].default
+    assert host == "127.0.0.1"
+    words = mlflow_command(host, 5000)
     assert words[words.index("--host") + 1] == "127.0.0.1"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from flows.services.http import ask, problem
+from flows.services.health import ask, problem
 from tests.faults.command import processes_of, running, wait_for
 from tests.faults.servers import free_port
 from tests.faults.whole import all_runs, store_of

@@ -17,7 +17,7 @@ import pytest
 from tests.faults.command import processes_of, scratch_of, wait_for
 
 SAME = ["dataset", "method", "split", "seed", "metric", "value", "low", "high"]  # all but what it cost
-LEFT = re.compile(r"\.tmp$|\.part$|^tmp|^\..*-\d+\.npy$|^\.new-datasets|services\.\d+\.tmp$")
+LEFT = re.compile(r"\.tmp$|\.part$|^tmp|^\..*-\d+\.npy$|^\.new-datasets")
 
 
 def score_table(runs: Path) -> pd.DataFrame:

@@ -67,13 +67,13 @@ def test_a_run_without_a_server_says_how_to_start_one(monkeypatch: pytest.Monkey
     [("prefect", True), ("/x/bin/prefect", True), ("/x/prefect/__main__.py", True), ("/x/bin/pytest", False)],
 )
 def test_the_command_line_is_recognised(program: str, expected: bool) -> None:
-    assert plugin.is_prefect_command([program]) is expected
+    assert plugin._is_prefect_command([program]) is expected
 
 
 def test_a_worker_keeps_results_in_the_runs_folder_unless_told_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("PREFECT_HOME", *plugin.RESULTS):
+    for name in ("PREFECT_HOME", *plugin._RESULTS):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "argv", [".venv/bin/prefect", "worker", "start", "--pool", "hopular-pool"])
     result = plugin.setup_environment(ctx=CONTEXT)

@@ -1,10 +1,20 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flows.services.state import Process, State, claim_state, forget_state, read_state, state_file, write_state
+from flows.services.state import (
+    Process,
+    State,
+    claim_state,
+    forget_state,
+    read_state,
+    service_environment,
+    state_file,
+    write_state,
+)
 
 STATE = State("abc", "127.0.0.1", 4200, 5000, processes=(Process("prefect", 12, 1.5),))
 
@@ -13,6 +23,8 @@ def test_it_is_read_as_it_was_written() -> None:
     assert read_state() is None
     write_state(STATE)
     assert read_state() == STATE
+    write_state(replace(STATE, given_up=("mlflow",)))
+    assert read_state() == replace(STATE, given_up=("mlflow",))
     forget_state()
     forget_state()
     assert read_state() is None
@@ -51,6 +63,20 @@ def test_a_tracking_server_of_the_users_is_the_one_that_is_used() -> None:
     assert State("abc", "127.0.0.1", 1, 2, tracking="https://mlflow.lan").mlflow_url == "https://mlflow.lan"
 
 
-def test_processes_are_found_by_name() -> None:
+def test_processes_are_found_by_name_and_replaced_when_restarted() -> None:
     assert STATE.process("prefect") == Process("prefect", 12, 1.5)
     assert STATE.process("worker") is None
+    restarted = STATE.with_process(Process("worker", 13, 2.5)).with_process(Process("prefect", 14, 3.5))
+    assert restarted.processes == (Process("worker", 13, 2.5), Process("prefect", 14, 3.5))
+
+
+def test_the_environment_is_local_and_quiet(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_PROXY", "intern.lan")
+    environment = service_environment(STATE, "worker")
+    assert environment["PREFECT_API_URL"] == "http://127.0.0.1:4200/api"
+    assert environment["PREFECT_HOME"] == str(runs / "prefect")
+    assert environment["HOPULAR_RUNS"] == str(runs)
+    assert environment["MLFLOW_TRACKING_URI"] == "http://127.0.0.1:5000"
+    assert environment["NO_PROXY"] == "intern.lan,127.0.0.1,localhost,::1"
+    assert environment["DO_NOT_TRACK"] == environment["MLFLOW_DISABLE_TELEMETRY"] == "true"
+    assert environment["PREFECT_SERVER_ANALYTICS_ENABLED"] == "false"
