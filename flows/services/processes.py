@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -14,9 +15,11 @@ import psutil
 from flows.services.state import MARK, Process, log_file
 
 _CLOCK_SECONDS = 2.0  # start times may differ by this much after the clock was set
-_REMEDIES = {
+_MLFLOW = ("HOPULAR_MLFLOW_PORT", "another MLflow server, or AirPlay on macOS")
+_REMEDIES = {  # title, option and variable that change the port, and who may have it
     "prefect": ("Prefect", "--prefect-port", "HOPULAR_PREFECT_PORT", "another Prefect server"),
-    "mlflow": ("MLflow", "--mlflow-port", "HOPULAR_MLFLOW_PORT", "another MLflow server, or AirPlay on macOS"),
+    "mlflow": ("MLflow", "--mlflow-port", *_MLFLOW),
+    "ui": ("MLflow", "--port", *_MLFLOW),
 }
 
 
@@ -66,41 +69,32 @@ def marked(mark: str) -> list[psutil.Process]:
 
 
 def roots(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Return those whose parent is not among them."""
+    """Return those whose parent is not among them; those that have ended are none."""
     processes = list(processes)
-    numbers = {process.pid for process in processes}
-    return [process for process in processes if _parent(process) not in numbers]
-
-
-def _parent(process: psutil.Process) -> int | None:
-    try:
-        return int(process.ppid())
-    except psutil.NoSuchProcess:
-        return None
+    numbers, found = {process.pid for process in processes}, []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.ppid() not in numbers:
+                found.append(process)
+    return found
 
 
 def end(processes: Iterable[psutil.Process], seconds: float) -> None:
     """Ask the processes to end, and kill those that have not after so many seconds."""
     processes = list(processes)
     for process in processes:
-        _signal(process, is_final=False)
+        with suppress(psutil.NoSuchProcess):
+            process.terminate()
     _, stubborn = psutil.wait_procs(processes, timeout=seconds)
     for process in stubborn:
-        _signal(process, is_final=True)
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
     psutil.wait_procs(stubborn, timeout=5)
 
 
-def _signal(process: psutil.Process, is_final: bool) -> None:
-    try:
-        process.kill() if is_final else process.terminate()
-    except psutil.NoSuchProcess:
-        return
-
-
-def check_port(service: str, host: str, port: int, option: str | None = None) -> None:
-    """Raise ValueError if a server cannot listen there; `option` is the one that changes the port."""
-    title, usual, variable, suspect = _REMEDIES[service]
-    option = option or usual
+def check_port(service: str, host: str, port: int) -> None:
+    """Raise ValueError if the server of a service, or of `hopular ui`, cannot listen there."""
+    title, option, variable, suspect = _REMEDIES[service]
     if not 1 <= port <= 65535:
         raise ValueError(f"port {port} for {title} does not exist: use a number from 1 to 65535 with {option}")
     try:

@@ -55,7 +55,7 @@ def _serve(port: int, open_browser: bool) -> int:
     from flows.services.state import log_file, mlflow_environment
 
     host, mark = "127.0.0.1", uuid4().hex[:8]
-    check_port("mlflow", host, port, option="--port")
+    check_port("ui", host, port)
     address = f"http://{host}:{port}"
     with ending_in_good_order():
         try:

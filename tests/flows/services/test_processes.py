@@ -54,4 +54,4 @@ def test_ports_and_hosts_that_cannot_be() -> None:
     with pytest.raises(ValueError, match=r"host 'no\.such\.host\.invalid' is unknown"):
         check_port("prefect", "no.such.host.invalid", 4200)
     with pytest.raises(ValueError, match=r"MLflow cannot listen on 192\.0\.2\.1 port \d+ .* with --port"):
-        check_port("mlflow", "192.0.2.1", free_port(), option="--port")
+        check_port("ui", "192.0.2.1", free_port())
