@@ -33,6 +33,7 @@ from hopular.redaction import without_secrets
 from hopular.trials.events import Event
 from hopular.trials.run import study_name
 from hopular.trials.worker import WorkerPool
+from hopular.util import InputError, OperationError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -41,7 +42,7 @@ STEPS = (search, train, evaluate)
 IDLE_WORKERS = 4  # processes that wait for more work
 
 
-class BenchmarkError(RuntimeError):
+class BenchmarkError(OperationError):
     """Nothing came of a benchmark; the message says what went wrong first."""
 
 
@@ -218,7 +219,7 @@ def missing_splits(wanted: int, counts: Mapping[str, int]) -> list[str]:
     if wanted > (most := max(counts.values())):
         which = f"{next(iter(counts))} has" if len(counts) == 1 else "no dataset has more than"
         remedy = "use 1, or all" if most == 1 else f"use 1 to {most}, or all"
-        raise ValueError(f"splits is {wanted}, but {which} {most}: {remedy}")
+        raise InputError(f"splits is {wanted}, but {which} {most}: {remedy}")
     short = {name: count for name, count in counts.items() if count < wanted}
     return [
         f"{name} has {count} of the {wanted} splits asked for, and is run on these" for name, count in short.items()

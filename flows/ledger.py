@@ -16,6 +16,7 @@ from hopular.data.download import UnreachableError
 from hopular.data.read import is_data_file
 from hopular.data.sidecar import sidecar_of
 from hopular.data.sources.folder import files
+from hopular.util import InputError
 
 FORMAT = 1
 ATTEMPTS = 3  # to benchmark a dataset with failures; then it counts as done
@@ -145,13 +146,13 @@ def read_ledger() -> Ledger:
     try:
         values = json.loads(ledger_file().read_text(encoding="utf-8"))
         if values["format"] != FORMAT:
-            raise ValueError(f"it is of another version than {FORMAT}")
+            raise InputError(f"it is of another version than {FORMAT}")
         entries = {name: Entry(**entry) for name, entry in values["entries"].items()}
         return Ledger(entries, {str(wish): int(count) for wish, count in values["attempts"].items()})
     except FileNotFoundError:
         return Ledger()
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"{ledger_file()} cannot be read ({error}): delete it; finished results are not lost"
         ) from error
 

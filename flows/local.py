@@ -18,6 +18,7 @@ from collections.abc import Callable
 
 from flows.services.health import ended, problem, wait_until_ready
 from flows.services.state import NO_TELEMETRY, client_environment, prefect_home, read_state
+from hopular.util import OperationError
 
 OWNER = "HOPULAR_OWNER"  # the process that has a server for itself alone
 _SERVER_SETTINGS = {  # of a server for one run
@@ -79,7 +80,7 @@ def _wait_for_server(server: subprocess.Popen[bytes], address: str) -> None:
     )
     if why is not None:
         code = "" if server.returncode is None else f" with code {server.returncode}"
-        raise RuntimeError(f"the Prefect server of this run {why}{code}")
+        raise OperationError(f"the Prefect server of this run {why}{code}")
 
 
 def _end_server(server: subprocess.Popen[bytes]) -> None:

@@ -10,6 +10,7 @@ from prefect.task_runners import ThreadPoolTaskRunner
 
 from flows.local import OWNER
 from hopular.benchmark.plan import Plan
+from hopular.util import InputError
 
 MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
 SERVERLESS = (
@@ -30,7 +31,7 @@ def make_runner(plan: Plan) -> Any:
         try:
             from prefect_dask.task_runners import DaskTaskRunner
         except ImportError as error:
-            raise ValueError(MISSING.format(name="dask")) from error
+            raise InputError(MISSING.format(name="dask")) from error
         if plan.address:
             return DaskTaskRunner(address=plan.address)
         cluster = {"n_workers": width, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
@@ -39,8 +40,8 @@ def make_runner(plan: Plan) -> Any:
         try:
             from prefect_ray.task_runners import RayTaskRunner
         except ImportError as error:
-            raise ValueError(MISSING.format(name="ray")) from error
+            raise InputError(MISSING.format(name="ray")) from error
         if not PREFECT_API_URL.value() or OWNER in os.environ:
-            raise ValueError(SERVERLESS)
+            raise InputError(SERVERLESS)
         return RayTaskRunner(address=plan.address, init_kwargs=None if plan.address else {"num_cpus": width})
     return ThreadPoolTaskRunner(max_workers=width)

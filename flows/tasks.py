@@ -59,6 +59,7 @@ from hopular.trials.run import search as run_search
 from hopular.trials.select import choose_members
 from hopular.trials.trial import Trial
 from hopular.trials.worker import WorkerPool
+from hopular.util import OperationError
 
 # Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
 getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))
@@ -67,7 +68,7 @@ SPARE = 600.0  # seconds for all that is no training
 LONGEST = 30 * 86400.0  # seconds; what takes longer hangs
 
 
-class UnitError(RuntimeError):
+class UnitError(OperationError):
     """A method failed on a split; the message says how. It would fail again."""
 
 

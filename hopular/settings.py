@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from hopular.util import InputError
+
 
 def mirror() -> Path | None:
     """A local copy of the paper's data files (HOPULAR_DATA), read instead of the network; None if not set."""
@@ -31,7 +33,7 @@ def make_runs_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ValueError(
+        raise InputError(
             f"results cannot be kept in {folder} ({error.strerror}): name another folder with HOPULAR_RUNS"
         ) from error
     return folder

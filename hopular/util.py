@@ -1,4 +1,4 @@
-"""Small functions that every part of the project needs: suggestions, retries, whole files, cores."""
+"""What every part of the project needs: errors with a remedy, suggestions, retries, whole files, cores."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+
+class InputError(ValueError):
+    """Something that was given cannot be used: a name, a value, a file. The message says which, and the remedy."""
+
+
+class OperationError(RuntimeError):
+    """Something failed that may well fail: a server, a store, a fit. The message says why, and what to do."""
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:

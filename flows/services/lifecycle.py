@@ -50,6 +50,7 @@ from flows.services.state import (
 from flows.tracking.store import make_sqlite, one_at_a_time
 from hopular import settings
 from hopular.redaction import without_secrets
+from hopular.util import InputError, OperationError
 
 START_SECONDS = 180.0  # for a service to start; a new database on a busy machine takes 60
 STOP_SECONDS = 15.0  # for the worker and its runs, and again for the servers, before they are killed
@@ -75,7 +76,7 @@ def start(host: str, prefect_port: int, mlflow_port: int, tell: Callable[[str], 
     check_places(host, prefect_port, mlflow_port, tracking)
     state = new_state(host, prefect_port, mlflow_port, tracking)
     if not claim_state(state):
-        raise ValueError(f"the services are being started already ({state_file()} exists): see `hopular status`")
+        raise InputError(f"the services are being started already ({state_file()} exists): see `hopular status`")
     try:
         return _start(state, project, tell)
     except BaseException:
@@ -89,7 +90,7 @@ def project_folder() -> Path:
     for folder in folders:
         if (folder / "prefect.yaml").is_file():
             return folder
-    raise ValueError(f"there is no prefect.yaml in {folders[0]}: run this in the folder of the project")
+    raise InputError(f"there is no prefect.yaml in {folders[0]}: run this in the folder of the project")
 
 
 def is_left_behind(state: State) -> bool:
@@ -99,16 +100,16 @@ def is_left_behind(state: State) -> bool:
 
 
 def check_places(host: str, prefect_port: int, mlflow_port: int, tracking: str | None) -> None:
-    """Raise ValueError if a server cannot listen where it is to, or the user's tracking server does not answer."""
+    """Raise InputError if a server cannot listen where it is to, or the user's tracking server does not answer."""
     if prefect_port == mlflow_port:
-        raise ValueError(f"both servers cannot use port {prefect_port}: change --prefect-port or --mlflow-port")
+        raise InputError(f"both servers cannot use port {prefect_port}: change --prefect-port or --mlflow-port")
     check_port("prefect", host, prefect_port)
     if tracking is None:
         check_port("mlflow", host, mlflow_port)
         return
     trouble = problem(f"{without_secrets(tracking).rstrip('/')}/health")
     if trouble:
-        raise ValueError(
+        raise InputError(
             f"MLFLOW_TRACKING_URI={without_secrets(tracking)} {trouble}: start that server, or unset it to have one "
             "started"
         )
@@ -198,7 +199,7 @@ def _deploy(state: State, project: Path) -> None:
     )
     log_file("deploy").write_text(done.stdout, encoding="utf-8")
     if done.returncode:
-        raise RuntimeError(f"the deployments of {project / 'prefect.yaml'} were refused:{_end_of_log('deploy')}")
+        raise OperationError(f"the deployments of {project / 'prefect.yaml'} were refused:{_end_of_log('deploy')}")
 
 
 def _set_gpu_limit(state: State) -> None:
@@ -212,10 +213,10 @@ def _set_gpu_limit(state: State) -> None:
 
 
 def _wait(state: State, name: str, check: Callable[[State], Check]) -> None:
-    """Return when a service is healthy; raise RuntimeError with the end of its log if it ends, or takes too long."""
+    """Return when a service is healthy; raise OperationError with the end of its log if it ends, or takes too long."""
     why = wait_until_ready(lambda: check(state).trouble, lambda: name not in ended(state), START_SECONDS)
     if why is not None:
-        raise RuntimeError(f"{check(state).name} {why}:{_end_of_log(name)}")
+        raise OperationError(f"{check(state).name} {why}:{_end_of_log(name)}")
 
 
 def _end_of_log(name: str) -> str:

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from flows.services.state import MARK, Process, log_file
+from hopular.util import InputError
 
 _CLOCK_SECONDS = 2.0  # start times may differ by this much after the clock was set
 _MLFLOW = ("HOPULAR_MLFLOW_PORT", "another MLflow server, or AirPlay on macOS")
@@ -93,25 +94,25 @@ def end(processes: Iterable[psutil.Process], seconds: float) -> None:
 
 
 def check_port(service: str, host: str, port: int) -> None:
-    """Raise ValueError if the server of a service, or of `hopular ui`, cannot listen there."""
+    """Raise InputError if the server of a service, or of `hopular ui`, cannot listen there."""
     title, option, variable, suspect = _REMEDIES[service]
     if not 1 <= port <= 65535:
-        raise ValueError(f"port {port} for {title} does not exist: use a number from 1 to 65535 with {option}")
+        raise InputError(f"port {port} for {title} does not exist: use a number from 1 to 65535 with {option}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as attempt:
             attempt.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             attempt.bind(address)
     except socket.gaierror:
-        raise ValueError(
+        raise InputError(
             f"host {host!r} is unknown: use 127.0.0.1, or an address of this machine, with --host"
         ) from None
     except OSError as error:
         remedy = f"choose another with {option} or {variable}"
         if error.errno == errno.EADDRINUSE:
             by = _user_of(port) or f"perhaps {suspect}"
-            raise ValueError(f"port {port} for {title} is in use by {by}: stop that, or {remedy}") from None
-        raise ValueError(f"{title} cannot listen on {host} port {port} ({error.strerror}): {remedy}") from None
+            raise InputError(f"port {port} for {title} is in use by {by}: stop that, or {remedy}") from None
+        raise InputError(f"{title} cannot listen on {host} port {port} ({error.strerror}): {remedy}") from None
 
 
 def _user_of(port: int) -> str | None:

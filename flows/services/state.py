@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hopular import settings
-from hopular.util import whole_file
+from hopular.util import InputError, whole_file
 
 MARK = "HOPULAR_SERVICES"  # the variable by which a process of the services is recognised
 NO_TELEMETRY = {
@@ -93,7 +93,7 @@ def read_state() -> State | None:
         values["given_up"] = tuple(values.get("given_up", ()))
         return State(**values)
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(
+        raise InputError(
             f"{state_file()} cannot be read ({error}): delete it, and stop servers that may still be running yourself"
         ) from error
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows import stopping
 from hopular import settings
+from hopular.util import InputError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -90,7 +91,7 @@ def _initialise(uri: str) -> None:
             raise
         except sqlalchemy.exc.DatabaseError as error:
             place = sqlalchemy.make_url(uri).render_as_string(hide_password=True)
-            raise ValueError(
+            raise InputError(
                 f"the tracking store {place} is damaged ({error.orig}): put a copy of it back, or move it away, and a "
                 "new one is made"
             ) from error

@@ -15,7 +15,7 @@ from flows.tracking.store import one_at_a_time
 from flows.tracking.units import log_scores
 from hopular.evaluation.results import Results
 from hopular.redaction import without_secrets
-from hopular.util import did_you_mean
+from hopular.util import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -94,11 +94,11 @@ def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
     """The results of a benchmark, by default the latest, from the store alone."""
     known = {found.id: found for found in list_benchmarks(client)}
     if not known:
-        raise ValueError(f"there are no results in {without_secrets(client.tracking_uri)}: run a benchmark first")
+        raise InputError(f"there are no results in {without_secrets(client.tracking_uri)}: run a benchmark first")
     chosen = known.get(benchmark) if benchmark is not None else next(iter(known.values()))
     if chosen is None:
         shown = ", ".join(list(known)[:10])
-        raise ValueError(
+        raise InputError(
             f"there is no benchmark {benchmark!r}.{did_you_mean(str(benchmark), known)} The latest are: {shown}"
         )
     _check_files(chosen, client.get_run(chosen.run_id).info.artifact_uri)
@@ -111,7 +111,7 @@ def _check_files(benchmark: Benchmark, address: str) -> None:
     parts = urlsplit(address)
     path = Path(unquote(parts.path))
     if parts.scheme in ("", "file") and not path.exists():
-        raise ValueError(
+        raise InputError(
             f"the files of benchmark {benchmark.id!r} are not at {path} any more: move the folder back to where it was"
         )
 

@@ -31,6 +31,7 @@ from hopular.trials.problem import Problem, make_problem
 from hopular.trials.refit import refit_rows
 from hopular.trials.select import classes_of
 from hopular.trials.worker import WorkerPool
+from hopular.util import InputError
 
 FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after the race, at most this share of all
 REFIT_SHARE = 0.2  # of the time: a refit that needs more is not begun
@@ -91,7 +92,7 @@ def fit_table(
     what was tried. `on_news` is told what happens, from several threads.
     """
     if not seconds > 0:
-        raise ValueError(f"seconds is {seconds!r}: use a number above 0")
+        raise InputError(f"seconds is {seconds!r}: use a number above 0")
     clock = _Clock(time.monotonic(), seconds)
     names, left_out = choose_methods(dataset.task, seconds, methods)
     split = hold_out(dataset)

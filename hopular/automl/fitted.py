@@ -22,13 +22,14 @@ from hopular import __version__, formatting
 from hopular.data.schema import Schema
 from hopular.evaluation.results import Delivered, Results, model_title, title
 from hopular.methods.saved import load_model
+from hopular.util import InputError
 
 FORMAT = 3  # of the folder; raised when an older reader would misunderstand it
 NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
 RESULTS_FOLDER, REPORT_FILE, COMMAND_FILE = "results", "report.html", "command.txt"
 
 
-class ModelError(ValueError):
+class ModelError(InputError):
     """A folder that holds no usable model; the message says what to do."""
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 
 from hopular import __version__, settings
 from hopular.trials.problem import Problem
+from hopular.util import OperationError
 
 VERSION = 2  # of the race; another one does not go on with earlier trials
 
 
-class FitError(RuntimeError):
+class FitError(OperationError):
     """No model came out; the message says what to do."""
 
 
@@ -31,7 +32,9 @@ def working_folder(problem: Problem, seed: int) -> Iterator[Path]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise RuntimeError(f"the same fit of {problem.name!r} is running in another process: wait for it") from None
+            raise OperationError(
+                f"the same fit of {problem.name!r} is running in another process: wait for it"
+            ) from None
         try:
             yield folder
         except FitError:  # another try is to begin anew

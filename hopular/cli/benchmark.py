@@ -18,6 +18,7 @@ from hopular.cli.display import show_progress
 from hopular.cli.frame import FAILED, INTERRUPTED, log_file
 from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
 from hopular.formatting import plural
+from hopular.util import InputError
 
 if TYPE_CHECKING:
     from hopular.benchmark.plan import Plan
@@ -65,7 +66,7 @@ def benchmark(
       hopular benchmark small --splits all --budget paper
     """
     if splits != "all" and not (splits.isdecimal() and int(splits)):
-        raise ValueError(f"--splits is {splits!r}: use a whole number from 1 on, or all")
+        raise InputError(f"--splits is {splits!r}: use a whole number from 1 on, or all")
     given = {"grid_trials": grid_trials, "max_epochs": max_epochs, "memory": memory, "seconds": seconds}
     given |= {"seconds_per_trial": seconds_per_trial, "trials": trials}
     values: dict[str, Any] = {
@@ -151,7 +152,7 @@ def _check_device(device: str) -> None:
     import torch
 
     if not (torch.cuda if device == "cuda" else torch.backends.mps).is_available():
-        raise ValueError(f"--device is {device}, which torch {torch.__version__} does not find here: use cpu or auto")
+        raise InputError(f"--device is {device}, which torch {torch.__version__} does not find here: use cpu or auto")
 
 
 def _check_address(address: str) -> None:
@@ -161,11 +162,11 @@ def _check_address(address: str) -> None:
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
     if not host or not port.isdecimal():
         remedy = "use one such as tcp://host:8786 of Dask, or ray://host:10001 of Ray"
-        raise ValueError(f"--address is {address!r}: {remedy}")
+        raise InputError(f"--address is {address!r}: {remedy}")
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except (OSError, OverflowError) as error:
-        raise ValueError(f"nobody answers at --address {address} ({error}): start the cluster first") from error
+        raise InputError(f"nobody answers at --address {address} ({error}): start the cluster first") from error
 
 
 def _show(outcome: dict[str, Any], is_quiet: bool) -> None:

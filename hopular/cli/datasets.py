@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from hopular.cli.screen import Json, say, show_json, show_mark, show_table, waiting
 from hopular.redaction import without_secrets
+from hopular.util import InputError
 
 if TYPE_CHECKING:
     from hopular.data import Dataset
@@ -38,7 +39,7 @@ def datasets(name: Name = None, /, *, target: Target = None, json: Json = False)
     if len(names) == 1 and name not in suites():
         _show_one(names[0], target, json)
     elif target is not None:
-        raise ValueError(f"--target is for a file of your own: {name!r} is {len(names)} datasets that have theirs")
+        raise InputError(f"--target is for a file of your own: {name!r} is {len(names)} datasets that have theirs")
     elif json:
         show_json([_summary(found) for found in names])
     else:

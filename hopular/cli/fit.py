@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from hopular.cli.frame import INTERRUPTED
 from hopular.cli.screen import Json, Quiet, complain, say, show_json, show_mark, show_table, waiting
 from hopular.redaction import without_secrets
+from hopular.util import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +55,7 @@ def fit(
     """
     start = time.monotonic()
     if not minutes > 0:
-        raise ValueError(f"--minutes is {minutes:g}: use a number above 0")
+        raise InputError(f"--minutes is {minutes:g}: use a number above 0")
     is_silent = quiet or json
     with waiting(is_silent) as tell:
         tell(f"reading {without_secrets(file)}")

@@ -1,4 +1,8 @@
-"""The frame around every command: exit codes, errors in one clear message, and a log file for all the rest."""
+"""The frame around every command: exit codes, errors in one clear message, and a log file for all the rest.
+
+The type of an error says what it means: InputError is a mistake of the user's, OperationError a failure whose message
+says all, and anything else is unexpected, even a ValueError.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +14,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 
 from cyclopts import App, CycloptsError
 
 from hopular import settings
 from hopular.cli.screen import complain
 from hopular.redaction import without_secrets
+from hopular.util import InputError, OperationError
 
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
-PROJECT = Path(__file__).resolve().parents[2]
-OURS = tuple(str(PROJECT / package) for package in ("hopular", "flows", "search_spaces"))
 logger = logging.getLogger("hopular")
 
 
 def run(app: App, words: Sequence[str]) -> int:
     """Run a command and return its exit code."""
-    with logging_to_file():
+    with _logging_to_file():
         return _run(app, words)
 
 
@@ -71,37 +74,18 @@ def _wrong_command(app: App, words: Sequence[str], error: CycloptsError) -> int:
 def _report(error: Exception, words: Sequence[str]) -> int:
     """Say what went wrong; the traceback goes to the log file."""
     is_kept = _keep_traceback(error, words)
-    if is_mistake(error):
-        complain(explain(error))
+    if _is_mistake(error):
+        complain(_explain(error))
         return MISTAKE
-    if isinstance(error, RuntimeError) and _is_raised_by_us(error.__traceback__):
+    if isinstance(error, OperationError):
         complain(str(error))
         return FAILED
-    if file := _plugin_of(error):
-        complain(f"the plug-in {file} cannot be used ({_kind(error)}): mend it, or take it out of HOPULAR_PLUGINS")
-        return MISTAKE
     if _is_of_mlflow(error):
         complain(f"the tracking store cannot be used: {error}\nSee: hopular doctor")
         return FAILED
-    where = f"The whole story is in {log_file()}" if is_kept else "Its traceback is above"
-    complain(f"unexpected {_kind(error)}\n{where}")
+    where = f"The traceback is in {log_file()}" if is_kept else "Its traceback is above"
+    complain(f"unexpected {type(error).__name__}: {error}\n{where}")
     return FAILED
-
-
-def _kind(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
-def _plugin_of(error: BaseException) -> str | None:
-    """The file of a plug-in that an error comes from, with the line."""
-    places = [(frame.filename, frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
-    if isinstance(error, SyntaxError):
-        places.append((error.filename or "", error.lineno))
-    folders = [folder.expanduser().resolve() for folder in settings.plugin_folders()]
-    for file, line in reversed(places):
-        if any(Path(file).resolve().is_relative_to(folder) for folder in folders):
-            return f"{file}, line {line},"
-    return None
 
 
 def _is_of_mlflow(error: BaseException) -> bool:
@@ -109,22 +93,14 @@ def _is_of_mlflow(error: BaseException) -> bool:
     return module is not None and isinstance(error, module.MlflowException)
 
 
-def is_mistake(error: BaseException) -> bool:
-    """Whether an error is about what the user gave us: refused by pydantic or, with a ValueError, by this project."""
+def _is_mistake(error: BaseException) -> bool:
+    """Return whether an error is about what the user gave us: refused by this project, or by pydantic."""
     pydantic = sys.modules.get("pydantic_core")
-    if pydantic is not None and isinstance(error, pydantic.ValidationError):
-        return True
-    return isinstance(error, ValueError) and _is_raised_by_us(error.__traceback__)
+    return isinstance(error, InputError) or (pydantic is not None and isinstance(error, pydantic.ValidationError))
 
 
-def _is_raised_by_us(trace: TracebackType | None) -> bool:
-    """Whether the line that raised is in this project rather than in a library."""
-    frames = traceback.extract_tb(trace)
-    return bool(frames) and frames[-1].filename.startswith(OURS)
-
-
-def explain(error: BaseException) -> str:
-    """The message of an error; one line for each field that pydantic refused."""
+def _explain(error: BaseException) -> str:
+    """Return the message of an error, with one line for each field that pydantic refused."""
     if not hasattr(error, "errors"):
         return str(error)
     lines = []
@@ -136,34 +112,34 @@ def explain(error: BaseException) -> str:
 
 
 def log_file() -> Path:
-    """Where warnings, log records and tracebacks go."""
+    """Return the file that warnings, log records and tracebacks go to."""
     return settings.runs_folder() / "logs" / "hopular.log"
 
 
-class LogFile(RotatingFileHandler):
-    """A file that is created, with its folder, when there is something to write. Prefect leaves it in place."""
+class _LogFile(RotatingFileHandler):
+    """Creates the file, with its folder, when there is something to write. Prefect leaves it in place."""
 
     def _open(self):  # type: ignore[no-untyped-def]
         Path(self.baseFilename).parent.mkdir(parents=True, exist_ok=True)
         return super()._open()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """A log that cannot be written is no reason to disturb the command; `hopular doctor` tells."""
+        """Ignore a log that cannot be written: the command can go on, and `hopular doctor` tells."""
 
 
-class PublicFormatter(logging.Formatter):
-    """Takes passwords and tokens out of the addresses in a record, its traceback included."""
+class _PublicFormatter(logging.Formatter):
+    """Removes passwords and tokens from the addresses in a record, its traceback included."""
 
     def format(self, record: logging.LogRecord) -> str:
         return without_secrets(super().format(record))
 
 
 @contextmanager
-def logging_to_file() -> Iterator[None]:
+def _logging_to_file() -> Iterator[None]:
     """Send log records and warnings of all libraries to the log file instead of the terminal."""
     root = logging.getLogger()
-    handler = LogFile(log_file(), maxBytes=5_000_000, backupCount=1, encoding="utf-8", delay=True)
-    handler.setFormatter(PublicFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler = _LogFile(log_file(), maxBytes=5_000_000, backupCount=1, encoding="utf-8", delay=True)
+    handler.setFormatter(_PublicFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
     logger.setLevel(logging.INFO)
     logging.captureWarnings(True)
@@ -181,7 +157,7 @@ def _keep_traceback(error: Exception, words: Sequence[str]) -> bool:
     logger.error("hopular %s", " ".join(words), exc_info=error)
     if _size(log_file()) != before:
         return True
-    if not is_mistake(error):
+    if not _is_mistake(error):
         print(without_secrets("".join(traceback.format_exception(error))), end="", file=sys.stderr)
     return False
 

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from hopular.cli.screen import complain, console
 from hopular.formatting import plural
+from hopular.util import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,16 +62,16 @@ def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = Fal
 def _check_output(path: Path) -> None:
     """Refuse a file that cannot be written before anything is computed for it."""
     if path.is_dir():
-        raise ValueError(f"--output {str(path)!r} is a folder: name a file in it")
+        raise InputError(f"--output {str(path)!r} is a folder: name a file in it")
     if not path.parent.is_dir():
-        raise ValueError(f"--output {str(path)!r} is in a folder that is not there: make it, or name another")
+        raise InputError(f"--output {str(path)!r} is in a folder that is not there: make it, or name another")
 
 
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise ValueError(f"--output {str(path)!r} cannot be written ({error.strerror}): name another file") from error
+        raise InputError(f"--output {str(path)!r} cannot be written ({error.strerror}): name another file") from error
 
 
 def predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tuple[pd.DataFrame, list[str]]:

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from hopular.cli.frame import FAILED, INTERRUPTED, ending_in_good_order
 from hopular.cli.screen import complain, say, show_mark, waiting
 from hopular.redaction import without_secrets
+from hopular.util import OperationError
 
 Port = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Port of the MLflow server.")]
 Open = Annotated[bool, Parameter(name="--open", negative="", show_default=False, help="Open the browser.")]
@@ -66,7 +67,7 @@ def _serve(port: int, open_browser: bool) -> int:
                     lambda: problem(f"{address}/health", seconds=1.0), lambda: find(server) is not None, _START_SECONDS
                 )
             if why is not None:
-                raise RuntimeError(f"MLflow {why}; its log is {log_file('mlflow')}")
+                raise OperationError(f"MLflow {why}; its log is {log_file('mlflow')}")
             _show(address, open_browser)
             show_mark("next", "to stop", "Ctrl-C")
             while find(server) is not None:

@@ -14,10 +14,10 @@ import pandas as pd
 
 from hopular.data.notation import Form
 from hopular.formatting import plural
-from hopular.util import did_you_mean
+from hopular.util import InputError, did_you_mean
 
 
-class DataError(ValueError):
+class DataError(InputError):
     """Data that cannot be used. The message names the thing, its value and the remedy."""
 
 

@@ -20,6 +20,7 @@ from hopular.evaluation.scores import (
     summarise,
     units_run,
 )
+from hopular.util import InputError
 
 PAIR = ["dataset", "method"]
 EFFORT = ("budget", "limits", "replicates")  # settings that must be the same for scores on a dataset to be compared
@@ -152,14 +153,14 @@ def merge(results: Sequence[Results]) -> Results:
     ValueError if methods would be ranked on a dataset by other splits or with another budget than their rivals.
     """
     if not results:
-        raise ValueError("there are no benchmarks to merge: name at least one")
+        raise InputError("there are no benchmarks to merge: name at least one")
     ordered = sorted(results, key=lambda item: item.created)
     latest = ordered[-1]
     facts = {item.name: item for one in ordered for item in one.datasets}
     for one in ordered:
         for item in one.datasets:
             if item.fingerprint != facts[item.name].fingerprint:
-                raise ValueError(
+                raise InputError(
                     f"dataset {item.name!r} of benchmark {one.id!r} has other contents than in a later one: "
                     "compare the benchmarks instead, or give the new data a name of its own"
                 )
@@ -198,7 +199,7 @@ def _check_fair(ordered: Sequence[Results], owner: dict[tuple[str, str, str], in
     for facts in merged.datasets:
         names = sorted({architecture_of(unit) for unit in merged.units if unit.dataset == facts.name} - {""})
         if len(names) > 1:
-            raise ValueError(
+            raise InputError(
                 f"{facts.name!r} was run with the architectures {' and '.join(names)}: a mean over both would be of "
                 "neither; compare the benchmarks instead"
             )
@@ -208,11 +209,11 @@ def _check_fair(ordered: Sequence[Results], owner: dict[tuple[str, str, str], in
     for dataset, found in splits.items():
         if len(efforts[dataset]) > 1:
             known = " and ".join(f"{effort or 'an unknown budget'} ({id})" for effort, id in efforts[dataset].items())
-            raise ValueError(f"{dataset!r} was run with {known}: ranks of both would not be fair; compare them instead")
+            raise InputError(f"{dataset!r} was run with {known}: ranks of both would not be fair; compare them instead")
         alone = {frozenset(split for name, _, split in units_run(one) if name == dataset) for one in ordered}
         if len({frozenset(some) for some in found.values()}) > 1 and len(alone - {frozenset()}) > 1:
             known = "; ".join(f"{method} {', '.join(sorted(some))}" for method, some in sorted(found.items()))
-            raise ValueError(
+            raise InputError(
                 f"the benchmarks have other splits of {dataset!r} ({known}): run all methods on the same, or compare "
                 "the benchmarks instead"
             )

@@ -15,6 +15,7 @@ import pandas as pd
 from hopular.data.dataset import Task
 from hopular.methods import methods
 from hopular.redaction import without_secrets
+from hopular.util import InputError
 
 if TYPE_CHECKING:
     from hopular.data.audit import Finding
@@ -129,7 +130,7 @@ class Results:
     def __post_init__(self) -> None:
         lacking = [name for name in SCORE_COLUMNS if name not in self.scores.columns]
         if lacking:
-            raise ValueError(f"the table of scores lacks {', '.join(lacking)}: its columns are {SCORE_COLUMNS}")
+            raise InputError(f"the table of scores lacks {', '.join(lacking)}: its columns are {SCORE_COLUMNS}")
 
     def title(self, method: str) -> str:
         """Return the name of a method for people, with the architecture that its units had if it has several."""
@@ -173,14 +174,14 @@ class Results:
         try:
             values = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
             if values.pop("format") != FORMAT:
-                raise ValueError(f"it is of another version than {FORMAT}")
+                raise InputError(f"it is of another version than {FORMAT}")
             values["datasets"] = tuple(_facts(item) for item in values["datasets"])
             values["units"] = tuple(_unit(item) for item in values["units"])
             if "delivered" in values:
                 values["delivered"] = _delivered(values["delivered"])
             return Results(scores=read_scores((folder / SCORES_FILE).read_text(encoding="utf-8")), **values)
         except (OSError, KeyError, TypeError, ValueError) as error:
-            raise ValueError(
+            raise InputError(
                 f"the results in {str(folder)!r} cannot be read ({error}): run the benchmark again"
             ) from error
 

@@ -11,7 +11,7 @@ import pandas as pd
 from hopular.data.dataset import Task
 from hopular.evaluation.metrics import METRICS, PRIMARY, bootstrap, evaluate, get_metric
 from hopular.evaluation.results import Results, Score, UnitResult
-from hopular.util import did_you_mean
+from hopular.util import InputError, did_you_mean
 
 KEYS = ["dataset", "method", "metric"]
 NORMAL = 1.959963984540054  # half the width of a 95 % interval, in standard errors
@@ -101,7 +101,7 @@ def primary_scores(results: Results, metric: str | None = None) -> pd.DataFrame:
     if lacking:
         dataset, method, _ = first = min(lacking)
         name = next(str(row.metric) for row in strange.itertuples() if (row.dataset, row.method, row.split) == first)
-        raise ValueError(
+        raise InputError(
             f"the score of {method} on {dataset} is in {name!r}, which is no metric, and it has none in "
             f"{wanted[dataset]!r}.{did_you_mean(name, METRICS)} The metrics are: {', '.join(METRICS)}"
         )
@@ -230,7 +230,7 @@ def _metrics(results: Results, metric: str | None) -> dict[str, str]:
     named = {facts.name for facts in results.datasets}
     unknown = sorted({*results.scores["dataset"].unique(), *(unit.dataset for unit in results.units)} - named)
     if unknown:
-        raise ValueError(f"the results have scores of {', '.join(unknown)} but no facts: add them to `datasets`")
+        raise InputError(f"the results have scores of {', '.join(unknown)} but no facts: add them to `datasets`")
     if metric is None:
         return {facts.name: PRIMARY[facts.task] for facts in results.datasets}
     task = get_metric(metric).task

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 from hopular.data.dataset import Task
 from hopular.model.architecture import ARCHITECTURES, choose_parts, describe_parts
+from hopular.util import InputError
 
 Group = Literal["deep", "boosting", "modern", "classical", "plain", "ensemble", "floor"]  # in the order of interest
 
 
-class InvalidParametersError(ValueError):
+class InvalidParametersError(InputError):
     """A method refuses its parameters: no fit with them can succeed."""
 
 

@@ -8,13 +8,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from hopular.util import InputError
+
 FORMAT = 1  # of the note; raised when an older reader would misunderstand it
 CLASS_FILE = "model-class.json"
 CONTENT = "model"  # a file or a folder, as the estimator's own `save` makes it
 OWN_CLASS = re.compile(r"hopular(\.\w+)+:[A-Za-z]\w*")
 
 
-class NotSavableError(ValueError):
+class NotSavableError(InputError):
     """The estimator cannot be kept without pickle; the message says why."""
 
 

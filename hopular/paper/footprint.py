@@ -21,6 +21,7 @@ import psutil
 
 from hopular import settings
 from hopular.data.registry import entries
+from hopular.util import InputError
 
 Batch = Literal["single", "full"]
 Model = Literal["smallest", "largest"]
@@ -96,9 +97,9 @@ def measure(
     ]
     unknown = [case.method for case in cases if (case.method, case.model) not in MODELS]
     if unknown:
-        raise ValueError(f"the footprint of {unknown[0]!r} is not known to the paper: use 'hopular' or 'npt'")
+        raise InputError(f"the footprint of {unknown[0]!r} is not known to the paper: use 'hopular' or 'npt'")
     if rows < 3 or steps < 1:
-        raise ValueError(f"a step needs at least 3 rows and a measurement 1 step, got {rows} and {steps}")
+        raise InputError(f"a step needs at least 3 rows and a measurement 1 step, got {rows} and {steps}")
     rows_of_table = []
     for case in cases:
         if on_case is not None:
@@ -128,7 +129,7 @@ def measure_paper(
     names = list(sizes if datasets is None else datasets)
     unknown = [name for name in names if name not in sizes]
     if unknown:
-        raise ValueError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(sizes)}")
+        raise InputError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(sizes)}")
     kept = _kept()
     table = pd.DataFrame(columns=["dataset", *COLUMNS, "architecture"]) if kept is None else kept
     for name, method, model, batch in product(names, methods, models, batches):
@@ -195,7 +196,7 @@ def _kept() -> pd.DataFrame | None:
         is_right = [sizes.get(name) == size for name, size in zip(table["dataset"], found, strict=True)]
         return pd.DataFrame(table[is_right]).reset_index(drop=True)
     except (ValueError, KeyError) as error:
-        raise ValueError(f"{path} is damaged: delete it and measure again ({error})") from error
+        raise InputError(f"{path} is damaged: delete it and measure again ({error})") from error
 
 
 def _keep(table: pd.DataFrame) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from hopular.methods import Method
 from hopular.model.architecture import ARCHITECTURES, choose_architecture
 from hopular.model.recipe import RECIPES
-from hopular.util import did_you_mean
+from hopular.util import InputError, did_you_mean
 
 Criterion = Literal["loss", "accuracy"]
 CRITERIA: tuple[Criterion, ...] = get_args(Criterion)
@@ -41,20 +41,20 @@ class Budget:
         for name in ("trials", "grid_trials", "max_epochs", "replicates"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-                raise ValueError(f"budget: {name} is {value!r}: use a whole number from 1 on")
+                raise InputError(f"budget: {name} is {value!r}: use a whole number from 1 on")
         for name in ("seconds_per_trial", "seconds", "memory"):
             value = getattr(self, name)
             if value is not None and not (isinstance(value, int | float) and value > 0):
-                raise ValueError(f"budget: {name} is {value!r}: use a number above 0")
+                raise InputError(f"budget: {name} is {value!r}: use a number above 0")
         if self.recipe is not None and self.recipe not in RECIPES:
-            raise ValueError(f"budget: recipe is {self.recipe!r}: use one of {', '.join(RECIPES)}")
+            raise InputError(f"budget: recipe is {self.recipe!r}: use one of {', '.join(RECIPES)}")
         if self.architecture is not None and self.architecture not in ARCHITECTURES:
             hint = did_you_mean(self.architecture, ARCHITECTURES)
-            raise ValueError(
+            raise InputError(
                 f"there is no architecture {self.architecture!r}.{hint} There are: {', '.join(ARCHITECTURES)}"
             )
         if self.criterion not in CRITERIA:
-            raise ValueError(f"budget: criterion is {self.criterion!r}: use one of {', '.join(CRITERIA)}")
+            raise InputError(f"budget: criterion is {self.criterion!r}: use one of {', '.join(CRITERIA)}")
 
     def __repr__(self) -> str:
         """Return what studies and benchmarks are named by: the same whether the architecture was named or implied."""
@@ -106,11 +106,11 @@ PRESETS = {
 def preset(name: str, **overrides: Any) -> Budget:
     """Return a named budget with some of its limits changed."""
     if name not in PRESETS:
-        raise ValueError(f"there is no budget {name!r}.{did_you_mean(name, PRESETS)} There are: {', '.join(PRESETS)}")
+        raise InputError(f"there is no budget {name!r}.{did_you_mean(name, PRESETS)} There are: {', '.join(PRESETS)}")
     unknown = sorted(set(overrides) - set(Budget.__dataclass_fields__))
     if unknown:
         hint = did_you_mean(unknown[0], Budget.__dataclass_fields__)
-        raise ValueError(f"a budget has no limit {unknown[0]!r}.{hint}")
+        raise InputError(f"a budget has no limit {unknown[0]!r}.{hint}")
     return replace(PRESETS[name], **overrides)
 
 

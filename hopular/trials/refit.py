@@ -23,6 +23,7 @@ from hopular.trials.fit import SOFT
 from hopular.trials.problem import Problem
 from hopular.trials.trial import Job, Trial
 from hopular.trials.worker import LostError, WorkerPool
+from hopular.util import OperationError
 
 if TYPE_CHECKING:
     from hopular.data.splits import Split
@@ -31,11 +32,11 @@ Rows = np.ndarray[Any, np.dtype[np.int64]]
 TRAIN_FACTOR = 3.0  # training may take this many times a trial's limit: the setting works, the machine may be busier
 
 
-class StoppedError(RuntimeError):
+class StoppedError(OperationError):
     """The caller wants no more."""
 
 
-class RefitError(RuntimeError):
+class RefitError(OperationError):
     """A model could not be trained on all rows; the message says why."""
 
 

@@ -29,7 +29,7 @@ from hopular.trials.space import Proposal, Proposer
 from hopular.trials.study import Study, open_storage
 from hopular.trials.trial import Job, Trial, trial_seed
 from hopular.trials.worker import InfrastructureError, LostError, Worker, WorkerPool
-from hopular.util import cores
+from hopular.util import InputError, cores
 
 BEAT = 5.0  # seconds between beats of a lease
 SHOW = 0.25  # seconds at least between the points of a learning curve that the study shows
@@ -163,7 +163,7 @@ class _Search:
         if problem.task not in self._method.tasks:
             raise MethodError(f"method {method!r} is not for {problem.task}, which {problem.name!r} is")
         if jobs < 1:
-            raise ValueError(f"jobs is {jobs!r}: use a whole number from 1 on")
+            raise InputError(f"jobs is {jobs!r}: use a whole number from 1 on")
         self.problem, self.method, self.budget, self.seed = problem, method, budget, seed
         self.jobs, self.device = jobs, device
         self.threads = threads or max(1, cores() // jobs)

@@ -11,6 +11,7 @@ import numpy as np
 from hopular.methods.ensemble import Member, greedy_weights, log_loss_of, squared_error_of
 from hopular.trials.problem import Problem
 from hopular.trials.trial import Trial
+from hopular.util import InputError
 
 MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
 MAX_ROWS = 20_000  # of validation that decide on weights; of more, every second, third, ... row
@@ -55,7 +56,7 @@ def choose_members(
             if trial.state == "complete" and path.exists():
                 found.append((method, trial, np.load(path, allow_pickle=False)))
     if not found:
-        raise ValueError("no complete trial with validation predictions to build an ensemble from")
+        raise InputError("no complete trial with validation predictions to build an ensemble from")
     chosen = [found[place] for place, _ in combine(problem, [values for _, _, values in found])]
     return [(method, trial.params, trial.seed) for method, trial, _ in chosen]
 

@@ -7,7 +7,6 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from types import ModuleType
 from typing import Any
 
@@ -17,7 +16,7 @@ from optuna.pruners import NopPruner, PercentilePruner
 from optuna.samplers import TPESampler
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from hopular.methods import MethodError
+from hopular.methods import MethodError, import_own
 
 STARTUP = 10  # random trials before TPE takes over
 BEST_PERCENT = 75.0  # of the earlier trials, compared at the same point: a trial below these is pruned
@@ -39,7 +38,7 @@ def load_space(method: str) -> ModuleType:
     """The module of a method's search space."""
     name = f"search_spaces.{method}"
     try:
-        module = import_module(name)
+        module = import_own(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise

@@ -27,6 +27,7 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hopular import settings
 from hopular.trials.trial import Trial
+from hopular.util import OperationError
 
 STALE = 60.0  # seconds without a beat after which a lease is taken over, whoever has it
 PATIENCE = 60.0  # seconds for which a database that is locked or away is tried again
@@ -54,7 +55,7 @@ AWAY = (sa.exc.OperationalError, sa.exc.InterfaceError, optuna.exceptions.Storag
 T = TypeVar("T")
 
 
-class StorageError(RuntimeError):
+class StorageError(OperationError):
     """The database of studies cannot be used; the message says what to do."""
 
 

@@ -27,6 +27,7 @@ import psutil
 
 from hopular.trials.problem import Problem
 from hopular.trials.trial import Failure, Job, Trial
+from hopular.util import OperationError
 
 START_SECONDS = 120.0  # a process may take this long to start, and its method as long to be imported
 POLL = 0.02  # seconds between looks at a running trial
@@ -34,7 +35,7 @@ POLL_MEMORY = 0.004  # the same where memory is limited: a process can fill some
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
-class InfrastructureError(RuntimeError):
+class InfrastructureError(OperationError):
     """Something other than the model failed: worth another try."""
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
-import runpy
 import shutil
 import warnings
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from cyclopts import App
 from pydantic import BaseModel
 
+from hopular import methods
 from hopular.cli.frame import run
 from hopular.data.dataset import DataError, Protocol
+from hopular.util import OperationError
 
 toy = App(name="toy", result_action="return_value", suppress_keyboard_interrupt=False)
 
@@ -44,8 +46,13 @@ def leak() -> None:
 
 
 @toy.command
-def plugin(path: str) -> None:
-    runpy.run_path(path)
+def plugin(name: str) -> None:
+    methods.import_own(name)
+
+
+@toy.command
+def failure() -> None:
+    raise OperationError("the server is gone: start it again")
 
 
 @toy.command
@@ -101,6 +108,12 @@ def test_what_is_unexpected_names_the_log(
     assert f"hopular {command}\nTraceback" in log(runs)
 
 
+def test_a_failure_with_a_remedy_is_one_message(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(toy, ["failure"]) == 1
+    assert capsys.readouterr().err == "error: the server is gone: start it again\n"
+    assert "Traceback" in log(runs)
+
+
 def test_without_a_log_file_the_traceback_is_shown(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs.write_text("a file where the folder should be")
     assert run(toy, ["bug"]) == 1
@@ -125,13 +138,26 @@ def test_secrets_of_an_unexpected_error_are_not_shown(runs: Path, capsys: pytest
 
 
 @pytest.mark.parametrize("code", ["def broken(:\n", "import no_such_module\n"])
+@pytest.mark.parametrize("folder", ["methods", "search_spaces"])
 def test_a_broken_plug_in_is_named(
-    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOPULAR_PLUGINS", str(tmp_path))
-    (tmp_path / "mine.py").write_text(code)
-    assert run(toy, ["plugin", str(tmp_path / "mine.py")]) == 2
-    assert f"the plug-in {tmp_path / 'mine.py'}, line 1, cannot be used" in capsys.readouterr().err
+    package = import_module({"methods": "hopular.methods", "search_spaces": "search_spaces"}[folder])
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / folder)])
+    (tmp_path / folder).mkdir()
+    (tmp_path / folder / "mine.py").write_text(code)
+    assert run(toy, ["plugin", f"{package.__name__}.mine"]) == 2
+    assert f"the plug-in {tmp_path / folder / 'mine.py'} cannot be used" in capsys.readouterr().err
+
+
+def test_a_broken_file_of_our_own_is_unexpected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(methods, "__path__", [*methods.__path__, str(tmp_path)])
+    (tmp_path / "mine.py").write_text("import no_such_module\n")
+    assert run(toy, ["plugin", "hopular.methods.mine"]) == 1
+    assert "unexpected ModuleNotFoundError" in capsys.readouterr().err
 
 
 def test_ctrl_c_is_130(capsys: pytest.CaptureFixture[str]) -> None:
