@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import platform
@@ -111,24 +112,23 @@ def _write(
     run_id: str,
 ) -> Path:
     """The folder of an MLflow model: script, the estimator's files, signature, example and requirements."""
-    import pandas as pd
     from mlflow.models import Model
     from mlflow.pyfunc import save_model
 
-    kinds = {
-        str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "continuous"
-        for name, dtype in input_example.dtypes.items()
-    }
+    from hopular.data.schema import Schema, columns_of
+
+    schema = Schema(columns_of(input_example), "", task, tuple(classes))
+    kinds = {column.name: column.kind for column in schema.columns}
     example = input_example.head(EXAMPLE_ROWS).copy()
     for name, kind in kinds.items():
         if kind == "categorical":
             example[name] = example[name].astype(object).where(example[name].notna(), None)
+    (target.parent / "schema.json").write_text(json.dumps(schema.to_json()), encoding="utf-8")
     with _saving:
         save_model(
             target,
             python_model=str(SCRIPT),
-            artifacts={"estimator": str(folder)},
-            model_config={"kinds": [[name, kind] for name, kind in kinds.items()], "task": task, "classes": classes},
+            artifacts={"estimator": str(folder), "schema": str(target.parent / "schema.json")},
             signature=_signature(kinds, task),
             input_example=example,
             pip_requirements=_requirements(method, folder),

@@ -24,6 +24,7 @@ and dates in another form than in training.
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -119,7 +120,7 @@ class Schema:
 
     def to_json(self) -> dict[str, Any]:
         """Return the schema as values that JSON has."""
-        return asdict(self)
+        return cast(dict[str, Any], json.loads(json.dumps(asdict(self))))
 
     @staticmethod
     def from_json(values: Mapping[str, Any]) -> Schema:

@@ -8,6 +8,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from flows.tracking.lineage import Lineage
 from flows.tracking.models import MAKER, PACKAGES, log_model, note_no_model
 from flows.tracking.units import start_unit
 from hopular.data.dataset import Dataset
+from hopular.data.schema import Column, Schema
 from hopular.methods import Run, get_method
 from hopular.methods.saved import save_model
 from tests.toys import plugin_methods, write_plugin
@@ -191,17 +193,19 @@ def test_a_regressor_gives_numbers_and_no_probabilities(
     model_id = log_model(client, unit, tmp_path / "saved", "glm", "regression", [], X, {})
     np.testing.assert_allclose(loaded(client, model_id).predict(X), estimator.predict(X))
     model = HopularModel()
-    model.estimator, model.kinds = estimator, flowers.kinds
+    model.estimator, model.schema = estimator, Schema.of(flowers)
     with pytest.raises(ValueError, match="probabilities are of classes, and this model predicts a number"):
         model.predict(None, X, {"probabilities": True})
 
 
 def test_categories_may_be_numbers() -> None:
-    model = HopularModel()
-    model.kinds = {"code": "categorical", "size": "continuous"}
-    frame = model._frame(pd.DataFrame({"size": [1, 2, 3], "code": [1.0, None, 3.0]}))
-    assert list(frame.columns) == ["code", "size"]
-    assert frame["code"].astype(object).where(frame["code"].notna(), None).tolist() == ["1", None, "3"]
-    assert frame["size"].dtype == np.float64
-    with pytest.raises(ValueError, match="the input lacks 'size': give every feature, null if unknown"):
-        model._frame(pd.DataFrame({"code": ["1"]}))
+    """Beside the served model, `hopular predict` reads its columns so: tests/data/test_schema.py has the rest."""
+    model, seen = HopularModel(), []
+    model.schema = Schema((Column("code", "categorical", ("1", "3")), Column("size", "continuous")), "", "regression")
+    model.estimator = SimpleNamespace(predict=lambda frame: seen.append(frame) or [0.0] * len(frame))
+    model.predict(None, pd.DataFrame({"size": [1, 2, 3], "code": [1.0, None, 3.0]}, index=[4, 5, 6]))
+    assert list(seen[0].columns) == ["code", "size"]
+    assert seen[0]["code"].astype(object).where(seen[0]["code"].notna(), None).tolist() == ["1", None, "3"]
+    assert seen[0]["size"].dtype == np.float64
+    with pytest.raises(ValueError, match="the model needs size, not among the columns of the new rows"):
+        model.predict(None, pd.DataFrame({"code": ["1"]}))

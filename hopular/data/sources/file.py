@@ -176,7 +176,7 @@ def _coded(frame: pd.DataFrame, raw: pd.DataFrame, sidecar: Sidecar) -> list[str
 
 
 def _labelled(column: pd.Series[Any], sidecar: Sidecar, style: Style) -> tuple[Array, list[str]]:
-    """Find where the target is known, and note it; by default other rows are dropped if they are fewer than half."""
+    """Find where the target is known, and note it. By default other rows are dropped if they are fewer than half."""
     missing = missing_target(column, sidecar.task, style)
     count, rows, may_drop = int(missing.sum()), len(column), sidecar.drop_missing_target
     said = f"target {column.name!r} is missing in {count} of {rows} rows"
