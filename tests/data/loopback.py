@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,17 +19,15 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     cut: int | None = None
     delay: float = 0.0
-    ranges: bool = False  # answer a Range header with the rest of the body
     length: bool = True  # say Content-Length
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for, and how many bytes of body were sent."""
+    """What was asked for."""
 
     path: str
     headers: dict[str, str]
-    sent: int
 
 
 class Server(ThreadingHTTPServer):
@@ -64,26 +61,14 @@ class _Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             replies = self.server.script.get(self.path, [Reply(status=404)])
             reply = replies.pop(0) if len(replies) > 1 else replies[0]
-        asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
-        start = int(asked[1]) if asked and reply.ranges else 0
-        body = reply.body[start:]
-        sent = body[: reply.cut]
-        with self.server.lock:
-            self.server.requests.append(Request(self.path, dict(self.headers), len(sent)))
-        if start:
-            status = 206 if body else 416
-            span = f"{start}-{len(reply.body) - 1}" if body else "*"
-            headers = {"Content-Range": f"bytes {span}/{len(reply.body)}"}
-        else:
-            status, headers = reply.status, {}
-        if reply.length:
-            headers["Content-Length"] = str(len(body))
-        self.send_response(status)
-        for name, value in (headers | reply.headers).items():
+            self.server.requests.append(Request(self.path, dict(self.headers)))
+        self.send_response(reply.status)
+        length = {"Content-Length": str(len(reply.body))} if reply.length else {}
+        for name, value in (length | reply.headers).items():
             self.send_header(name, value)
         self.end_headers()
         sleep(reply.delay)
-        self.wfile.write(sent)
+        self.wfile.write(reply.body[: reply.cut])
 
     def log_message(self, *arguments: object) -> None:
         """Print nothing."""

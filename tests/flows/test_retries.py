@@ -79,7 +79,7 @@ def test_openml_that_does_not_answer_is_unreachable(
 def test_a_download_that_a_busy_server_refuses_is_unreachable(
     status: int, is_worth_it: bool, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(download, "BACKOFF", 0.01)
+    monkeypatch.setattr(download, "PAUSES", (0.01, 0.02))
     monkeypatch.setenv("NO_PROXY", "*")
     with serve() as server:
         url = server.answer("/table.csv", Reply(status=status))
