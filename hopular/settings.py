@@ -16,10 +16,10 @@ def mirror() -> Path | None:
 
 def cache_folder() -> Path:
     """Downloads and parsed datasets (HOPULAR_CACHE; by default the user's cache folder). Safe to delete at any time."""
-    import pooch  # slow to import, and most commands need none of it
+    import platformdirs
 
     value = os.environ.get("HOPULAR_CACHE")
-    return Path(value).expanduser() if value else Path(pooch.os_cache("hopular"))
+    return Path(value).expanduser() if value else platformdirs.user_cache_path("hopular")
 
 
 def runs_folder() -> Path:
