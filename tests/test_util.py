@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,20 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
         fail()
     assert file.read_text() == "one"
     assert list(file.parent.iterdir()) == [file]
+
+
+def test_two_threads_that_write_a_file_at_once_leave_it_whole(tmp_path: Path) -> None:
+    file, both_write = tmp_path / "file.txt", threading.Barrier(2, timeout=20)
+
+    def write(text: str) -> None:
+        with whole_file(file) as part:
+            part.write_text(text)
+            both_write.wait()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(write, ("one" * 1000, "two" * 1000)))
+    assert file.read_text() in ("one" * 1000, "two" * 1000)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_cores_are_those_of_the_process_or_fewer_if_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
