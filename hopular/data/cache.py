@@ -1,15 +1,12 @@
 """Parsed datasets on disk: a dataset is built once and then read back from one Parquet file.
 
-An entry is named by its key and by the hash of its own bytes, so a damaged one is noticed and built again. It is
-written under a temporary name and then renamed, so that neither a crash nor a second process can leave half of one.
+An entry is named by its key and by the hash of its own bytes, so a damaged one is noticed and built again.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict
@@ -23,15 +20,16 @@ import pyarrow.parquet as pq
 from hopular import settings
 from hopular.data.dataset import Dataset, Protocol
 from hopular.data.schema import form_from_json
+from hopular.util import whole_file
 
-VERSION = 3  # of the layout of an entry
-PLAIN = ("name", "task", "source", "defects", "notes", "missing_codes")  # as they are, as metadata
-EXTRAS = ("groups", "time", "file_rows")  # columns that a dataset may have
+_VERSION = 3  # of the layout of an entry
+_PLAIN = ("name", "task", "source", "defects", "notes", "missing_codes")  # kept as metadata as they are
+_EXTRAS = ("groups", "time", "file_rows")  # columns that a dataset may have
 
 
 def cache_key(*parts: str | bytes) -> str:
-    """A key from whatever determines a dataset: the bytes it is read from, options, versions."""
-    digest = hashlib.sha256(f"entry {VERSION}".encode())
+    """Make a key from whatever determines a dataset: the bytes it is read from, options, versions."""
+    digest = hashlib.sha256(f"entry {_VERSION}".encode())
     for part in parts:
         data = part.encode() if isinstance(part, str) else part
         digest.update(len(data).to_bytes(8, "little") + data)
@@ -39,7 +37,7 @@ def cache_key(*parts: str | bytes) -> str:
 
 
 def cached(key: str, build: Callable[[], Dataset]) -> Dataset:
-    """The dataset stored under `key`; otherwise what `build` returns, stored for the next time."""
+    """Return the dataset stored under `key`; otherwise what `build` returns, and store it for the next time."""
     folder = settings.cache_folder() / "datasets"
     for path in folder.glob(f"{key}-*.parquet"):
         dataset = _read(path)
@@ -55,7 +53,7 @@ def cached(key: str, build: Callable[[], Dataset]) -> Dataset:
 
 
 def _read(path: Path) -> Dataset | None:
-    """The entry at `path`, or None if it is gone or its bytes are not those that were written."""
+    """Read the entry at `path`; None if it is gone or its bytes are not those that were written."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -66,32 +64,25 @@ def _read(path: Path) -> Dataset | None:
 
 
 def _write(folder: Path, key: str, dataset: Dataset) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     sink = pa.BufferOutputStream()
     table = _to_table(dataset)
     categories = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
     # Quick to write and to read rather than small: numbers rarely repeat, and nobody searches them by their range.
     pq.write_table(table, sink, compression="lz4", use_dictionary=categories, write_statistics=False)
     content = sink.getvalue().to_pybytes()
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{key}-", suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, folder / f"{key}-{hashlib.sha256(content).hexdigest()}.parquet")
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    with whole_file(folder / f"{key}-{hashlib.sha256(content).hexdigest()}.parquet") as part:
+        part.write_bytes(content)
 
 
 def _to_table(dataset: Dataset) -> pa.Table:
-    """Columns X..., y, parts... and EXTRAS side by side under positions as names; the rest as metadata."""
+    """Put X, y, parts and extra columns side by side under positions as names; the rest is metadata."""
     columns: list[pd.Series[Any]] = [dataset.X[c] for c in dataset.X.columns]
     columns.append(dataset.y)
     layout: dict[str, Any] = {"X": [str(c) for c in dataset.X.columns], "y": str(dataset.y.name)}
     if dataset.parts is not None:
         layout["parts"] = [str(c) for c in dataset.parts.columns]
         columns += [dataset.parts[c].astype(str) for c in dataset.parts.columns]
-    for extra in EXTRAS:
+    for extra in _EXTRAS:
         series = getattr(dataset, extra)
         if series is not None:
             layout[extra] = str(series.name)
@@ -101,7 +92,7 @@ def _to_table(dataset: Dataset) -> pa.Table:
         "protocol": asdict(dataset.protocol),
         "fingerprint": dataset.fingerprint,
         "forms": {name: form if isinstance(form, str) else asdict(form) for name, form in dataset.forms.items()},
-        **{name: getattr(dataset, name) for name in PLAIN},
+        **{name: getattr(dataset, name) for name in _PLAIN},
     }
     arrays = [pa.Array.from_pandas(column) for column in columns]
     names = [str(place) for place in range(len(arrays))]
@@ -120,10 +111,10 @@ def _from_table(table: pa.Table) -> Dataset:
     fields: dict[str, Any] = {"X": take(layout["X"]), "y": take([layout["y"]]).iloc[:, 0]}
     if "parts" in layout:
         fields["parts"] = take(layout["parts"])
-    for extra in EXTRAS:
+    for extra in _EXTRAS:
         if extra in layout:
             fields[extra] = take([layout[extra]]).iloc[:, 0]
-    for name in PLAIN:
+    for name in _PLAIN:
         value = metadata[name]
         fields[name] = tuple(value) if isinstance(value, list) else value
     fields["forms"] = {name: form_from_json(form) for name, form in metadata["forms"].items()}

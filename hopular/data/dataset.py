@@ -21,7 +21,7 @@ class DataError(InputError):
     """Data that cannot be used. The message names the thing, its value and the remedy."""
 
 
-Scheme = Literal["fixed", "kfold", "holdout"]
+_Scheme = Literal["fixed", "kfold", "holdout"]
 Order = Literal["stratified", "plain", "grouped", "time"]
 
 
@@ -34,7 +34,7 @@ class Protocol:
     the dataset has a time column, grouped if it has groups, stratified for classes, plain otherwise.
     """
 
-    scheme: Scheme = "kfold"
+    scheme: _Scheme = "kfold"
     folds: int = 5
     test_share: float = 0.2
     valid_share: float = 0.2
@@ -42,7 +42,7 @@ class Protocol:
     order: Order | None = None
 
     def __post_init__(self) -> None:
-        for name, valid in (("scheme", get_args(Scheme)), ("order", get_args(Order))):
+        for name, valid in (("scheme", get_args(_Scheme)), ("order", get_args(Order))):
             value = getattr(self, name)
             if value not in valid and not (name == "order" and value is None):
                 hint = did_you_mean(str(value), valid)
@@ -59,7 +59,7 @@ class Protocol:
 
 Task = Literal["classification", "regression"]
 Kind = Literal["continuous", "categorical"]
-LARGEST_TARGET = 1e150  # sums of squares of larger numbers are not finite
+_LARGEST_TARGET = 1e150  # sums of squares of larger numbers are not finite
 PARTS = ("train", "valid", "test", "unused")  # what a column of `Dataset.parts` may say of a row
 
 
@@ -75,16 +75,16 @@ class Dataset:
     X: pd.DataFrame
     y: pd.Series[Any]
     task: Task
-    source: str  # where the rows came from, in words
+    source: str  # where the rows came from, for readers
     defects: tuple[str, ...] = ()  # known damage of the data as it was published
     notes: tuple[str, ...] = ()  # what was done to it on the way here
     protocol: Protocol = field(default_factory=Protocol)
     parts: pd.DataFrame | None = None  # fixed splits: one column each, saying for every row which of PARTS it is in
     groups: pd.Series[Any] | None = None  # rows of one group stay together
-    time: pd.Series[Any] | None = None  # float64; later rows are tested on earlier ones
-    file_rows: pd.Series[Any] | None = None  # where the rows are in their file, if some of it were left out
+    time: pd.Series[Any] | None = None  # float64; models of earlier rows are tested on later ones
+    file_rows: pd.Series[Any] | None = None  # positions of the rows in their file, if some of it were left out
     forms: Mapping[str, Form] = field(default_factory=dict)  # how the dates or numbers of a column were written as text
-    missing_codes: tuple[str, ...] = ()  # that stood for missing values beside the usual ones
+    missing_codes: tuple[str, ...] = ()  # what stood for missing values beside the usual marks
 
     def __post_init__(self) -> None:
         _check(self)
@@ -97,7 +97,7 @@ class Dataset:
 
     @property
     def kinds(self) -> dict[str, Kind]:
-        """The kind of each feature, in column order."""
+        """Return the kind of each feature, in column order."""
         return {
             str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "continuous"
             for name, dtype in self.X.dtypes.items()
@@ -105,14 +105,14 @@ class Dataset:
 
     @property
     def classes(self) -> list[str]:
-        """The classes that occur, in the target's order; empty for regression."""
+        """Return the classes that occur, in the target's order; empty for regression."""
         return list(self.y.cat.remove_unused_categories().cat.categories) if self.task == "classification" else []
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the content: names, kinds and values of features and target, and the task.
+        """Hash the content: names, kinds and values of features and target, and the task.
 
-        It knows nothing of file names, formats, row groups, unused categories or their order.
+        File names, formats, row groups, unused categories and their order do not count.
         """
         digest = hashlib.sha256(f"dataset 1 {self.task} {len(self)}".encode())
         for column in (*(self.X[name] for name in self.X.columns), self.y):
@@ -122,7 +122,7 @@ class Dataset:
 
 
 def _content(column: pd.Series[Any]) -> bytes:
-    """The values of a column as bytes that depend on nothing else."""
+    """Return the values of a column as bytes that depend on nothing else."""
     if not isinstance(column.dtype, pd.CategoricalDtype):
         values = column.to_numpy(dtype="<f8", copy=True) + 0.0  # -0.0 becomes 0.0
         values[np.isnan(values)] = np.nan  # one bit pattern for all NaN
@@ -158,7 +158,7 @@ def _check(dataset: Dataset) -> None:
     if y.nunique() < 2:
         only = repr(y.iloc[0]) if is_category else f"{y.iloc[0]:.6g}"
         raise DataError(f"dataset {name!r}: target {y.name!r} has one value only, {only}: nothing to predict")
-    if not is_category and (largest := float(y.abs().max())) > LARGEST_TARGET:
+    if not is_category and (largest := float(y.abs().max())) > _LARGEST_TARGET:
         raise DataError(
             f"dataset {name!r}: target {y.name!r} has values up to {largest:.3g}, whose squared errors no number can "
             "hold: give it in a larger unit"

@@ -78,7 +78,7 @@ UNKNOWN = Style()
 
 @dataclass(frozen=True)
 class Guess:
-    """The form of the numbers of a column, whether it may as well be another, and the numbers by it."""
+    """The form of the numbers of a column, whether another is as likely, and the numbers by it."""
 
     form: NumberForm
     in_doubt: bool = False

@@ -1,8 +1,9 @@
 """Read a person's own data file into a frame: text in the dialect it turns out to be in, Parquet, Feather, ARFF, Excel.
 
 Numbers come back as numbers, booleans as booleans, text and dates as strings, and so do numbers that may have separated
-thousands, which `kinds` decides on. Only typed formats (Parquet, Feather, Excel) may give dates as dates, because there
-a person chose so.
+thousands, which `schema` decides on. Only typed formats (Parquet, Feather, Excel) give dates as dates.
+
+Compressed files are read in memory, within limits, and never extracted to disk.
 """
 
 from __future__ import annotations
@@ -37,12 +38,12 @@ from hopular.data.text import (
 from hopular.util import did_you_mean
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".feather", ".arff", ".xlsx")
-SHEET_ROWS = 20  # within which a sheet that is not empty has a cell
+_SHEET_ROWS = 20  # within which a sheet that is not empty has a cell
 
 
 @dataclass(frozen=True, eq=False)
 class RawTable:
-    """The rows of a data file, what is known of the way its numbers are written, and notes on what was not taken."""
+    """The rows of a data file, what is known of the notation of its numbers, and notes on what was not taken."""
 
     frame: pd.DataFrame
     style: Style = UNKNOWN
@@ -50,12 +51,12 @@ class RawTable:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """The rows of a data file under its column names, as `read_raw` gives them."""
+    """Read the rows of a data file under its column names, as `read_raw` does."""
     return read_raw(path).frame
 
 
 def read_raw(path: Path, sheet: str | None = None) -> RawTable:
-    """The rows of a data file, which may be compressed, under its column names; DataError if there are none to be had.
+    """Read the rows of a data file, which may be compressed, under its column names; DataError if it has none.
 
     A text file's first row names the columns, unless it holds nothing but numbers: then they are x0, x1, ... (years
     and 0, 1, 2, ... can still be names, see `is_header`). `sheet` is one of a workbook, by default the first.
@@ -77,7 +78,7 @@ def read_raw(path: Path, sheet: str | None = None) -> RawTable:
     elif suffix == ".xlsx":
         table = _read_excel(path, data, sheet)
     elif suffix == ".arff":
-        table = RawTable(read_arff(path, to_utf8(path, data)))
+        table = RawTable(_read_arff(path, to_utf8(path, data)))
     else:
         frame, style, notes = read_text(path, to_utf8(path, data))
         table = RawTable(frame, style, tuple(notes))
@@ -87,13 +88,13 @@ def read_raw(path: Path, sheet: str | None = None) -> RawTable:
 
 
 def is_data_file(path: Path) -> bool:
-    """Whether the name is one that `read_table` takes; what a zip archive holds is only known once it is read."""
+    """Tell whether `read_table` takes a file of that name; what a zip archive holds is only known once it is read."""
     name = Path(path).name.lower()
     return name.endswith((*SUFFIXES, *(s + c for s in SUFFIXES for c in COMPRESSIONS), ".zip"))
 
 
 def stem(path: Path) -> str:
-    """The file name without its suffixes of format and compression."""
+    """Return the file name without its suffixes of format and compression."""
     path = Path(path)
     while path.suffix.lower() in SUFFIXES + COMPRESSIONS:
         path = path.with_suffix("")
@@ -118,7 +119,7 @@ def _read_columns(path: Path, data: bytes, suffix: str) -> pd.DataFrame:
 
 
 def _read_excel(path: Path, data: bytes, sheet: str | None) -> RawTable:
-    """One sheet of a workbook, and a note if others hold something as well."""
+    """Read one sheet of a workbook, and note if others hold something as well."""
     check_workbook(path, data)
     try:
         with pd.ExcelFile(io.BytesIO(data), engine="openpyxl") as book:
@@ -150,7 +151,7 @@ def _read_excel(path: Path, data: bytes, sheet: str | None) -> RawTable:
 
 
 def _has_cells(book: pd.ExcelFile, sheet: str) -> bool:
-    return bool(pd.read_excel(book, sheet_name=sheet, header=None, nrows=SHEET_ROWS).notna().any(axis=None))
+    return bool(pd.read_excel(book, sheet_name=sheet, header=None, nrows=_SHEET_ROWS).notna().any(axis=None))
 
 
 # ----------------------------------------------------------------------------------------------------------------- ARFF
@@ -161,8 +162,8 @@ _ATTRIBUTE = re.compile(rf"\s*@attribute\s+({_QUOTED}|[^\s{{]+)\s*(.*?)\s*$", re
 _NOMINAL = re.compile(rf"\s*({_QUOTED}|[^,]*?)\s*(?:,|$)")
 
 
-def read_arff(path: Path, data: bytes) -> pd.DataFrame:
-    """Numeric attributes as numbers, all others as strings; only '?' is missing."""
+def _read_arff(path: Path, data: bytes) -> pd.DataFrame:
+    """Read numeric attributes as numbers, all others as strings; only '?' is missing."""
     mark = re.search(rb"^[ \t]*@data\b[^\n]*\n?", data, re.MULTILINE | re.IGNORECASE)
     if not mark:
         raise DataError(f"{path} has no @data line, so it is not a whole ARFF file: get it again")
@@ -206,7 +207,7 @@ def _check_attribute(path: Path, column: pd.Series[Any], kind: str) -> None:
 
 
 def _bare(token: str) -> str:
-    """A name or value without its quotes and escapes."""
+    """Return a name or value without its quotes and escapes."""
     return re.sub(r"\\(.)", r"\1", token[1:-1]) if token[:1] in ("'", '"') and len(token) > 1 else token
 
 
@@ -221,7 +222,7 @@ CHUNK = 1024**2
 
 
 def read_bytes(path: Path, suffixes: tuple[str, ...], limit: int = LIMIT) -> tuple[str, bytes]:
-    """The file name that tells the format, without a compression suffix, and the content.
+    """Return the file name that tells the format, without a compression suffix, and the content.
 
     A zip archive must hold exactly one file with one of the `suffixes`; its name is then the one returned.
     """
@@ -295,13 +296,13 @@ def _the_data_file(path: Path, members: list[zipfile.ZipInfo], suffixes: tuple[s
 
 
 def _escapes(name: str) -> bool:
-    """Whether a member's path is absolute or climbs with '..', as read by any operating system."""
+    """Tell whether a member's path is absolute or climbs with '..', as read by any operating system."""
     windows = PureWindowsPath(name)
     return bool(windows.drive or windows.root) or PurePosixPath(name).is_absolute() or ".." in windows.parts
 
 
 def _hidden(name: str) -> bool:
-    """Whether a member is a system's own note, such as macOS adds, rather than a person's file."""
+    """Tell whether a member is a system's own note, such as macOS adds, rather than a person's file."""
     *folders, base = name.split("/")
     return "__MACOSX" in folders or base.startswith(".")
 
@@ -313,7 +314,7 @@ def _plain(file: IO[bytes], compression: str) -> io.BufferedIOBase:
 
 
 def _expand(path: Path, stream: io.BufferedIOBase | IO[bytes], size: int, limit: int) -> bytes:
-    """The whole of a decompressing stream, counted as it grows: what a header says of its size is not trusted."""
+    """Read the whole of a decompressing stream, counted as it grows: what a header says of its size is not trusted."""
     content = io.BytesIO()
     with stream:
         for chunk in _chunks(stream):

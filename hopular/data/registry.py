@@ -23,7 +23,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class PaperSize:
-    """What the paper's overview tables say of a dataset."""
+    """The size of a dataset by the paper's overview tables."""
 
     rows: int
     continuous: int
@@ -32,7 +32,7 @@ class PaperSize:
 
 @dataclass(frozen=True)
 class Repair:
-    """How the variant NAME:repaired is made: values ranked within each part, or the true target put in its place."""
+    """The way to the variant NAME:repaired: values ranked within each part, or the true target put in its place."""
 
     how: Literal["ranks", "target"]
     remark: str
@@ -66,7 +66,7 @@ class Entry:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """Its files, relative to the folder of all datasets."""
+        """Return its files, relative to the folder of all datasets."""
         if self.suite == "medium":
             return (f"{self.folder}/{self.folder}.csv",)
         names = (f"{self.folder}_py.dat", "labels_py.dat", "folds_py.dat", "validation_folds_py.dat")
@@ -91,12 +91,12 @@ def _entry(name: str, facts: dict[str, Any]) -> Entry:
 
 @cache
 def entries() -> dict[str, Entry]:
-    """All entries by name, in the paper's order."""
+    """Return all entries by name, in the paper's order."""
     return {name: _entry(name, facts) for name, facts in _document()["datasets"].items()}
 
 
 def paper_names() -> list[str]:
-    """All names that can be loaded: the 27 datasets and their repaired variants."""
+    """Return all names that can be loaded: the 27 datasets and their repaired variants."""
     return [
         name
         for entry in entries().values()
@@ -105,12 +105,12 @@ def paper_names() -> list[str]:
 
 
 def median_ranks() -> dict[str, float]:
-    """The paper's median rank of each method over the small suite."""
+    """Return the paper's median rank of each method over the small suite."""
     return dict(_document()["suites"]["small"]["median_ranks"])
 
 
 def canonical(name: str) -> str | None:
-    """The registry's spelling of a name, an alias or a variant of either (any case, _ for -); None if unknown."""
+    """Spell a name, an alias or a variant of either (any case, _ for -) as the registry does; None if unknown."""
     base, colon, variant = name.strip().lower().replace("_", "-").partition(":")
     for entry in entries().values():
         if base == entry.name or base in entry.aliases:
@@ -120,7 +120,7 @@ def canonical(name: str) -> str | None:
 
 
 def find(name: str) -> tuple[Entry, bool]:
-    """The entry of a dataset, and whether its repaired variant is meant."""
+    """Return the entry of a dataset, and whether its repaired variant is meant."""
     full = canonical(name)
     if full is None:
         raise DataError(

@@ -58,12 +58,12 @@ from hopular.util import did_you_mean
 KINDS = ("continuous", "categorical", "date", "text", "id", "drop")  # the last three are left out
 TASKS: tuple[Task, ...] = get_args(Task)
 _USED = KINDS[:3]
-NEARLY = 0.95  # share of distinct values
-MOSTLY = 0.5  # if this share of rows has a number, the values that are none are worth a note
-MAX_CODES, CODE_RANGE = 10, 20  # distinct whole numbers that are codes, and how far apart
-MIN_IDS = 10  # fewer distinct values are no evidence of an id
-MANY_CATEGORIES = 1_000  # worth a note
-MAX_CLASSES, MANY_CLASSES = 20, 100  # distinct numbers that are classes; whole ones in a large table
+_NEARLY = 0.95  # share of distinct values
+_MOSTLY = 0.5  # if this share of rows has a number, the values that are none are worth a note
+_MAX_CODES, _CODE_RANGE = 10, 20  # distinct whole numbers that are codes, and how far apart
+_MIN_IDS = 10  # fewer distinct values are no evidence of an id
+_MANY_CATEGORIES = 1_000  # worth a note
+_MAX_CLASSES, _MANY_CLASSES = 20, 100  # distinct numbers that are classes; whole ones in a large table
 
 _ID = re.compile(r"(?i:(.*[_. -])?(id|idx|uuid|guid)|id[_. -].*|index|row([_ ]?(id|names?|num(ber)?))?|unnamed: \d+|)")
 _CAMEL_ID = re.compile(r".*[a-z]I[dD]")
@@ -287,8 +287,8 @@ def learn_target(
 ) -> tuple[pd.Series[Any], Task, list[str]]:
     """Return the target as category of strings or float64, its task, and notes. No value may be missing.
 
-    Without a task, text and booleans are classes, dates are not. Numbers are classes if they are whole, at most
-    MAX_CLASSES and two rows of each on average; integers also below MANY_CLASSES if that is less than 5 % of the rows.
+    Without a task, text and booleans are classes, dates are not. Numbers are classes if they are whole, at most 20 and
+    two rows of each on average; integers also if they are fewer than 100 and than 5 % of the rows.
     Text that only tells rows apart is no target, and neither is text that is numbers but for some values.
     """
     said: list[str] = []
@@ -408,8 +408,8 @@ def _guess(name: str, raw: _Raw, note: Note) -> str:
         if useless := _useless(raw):
             note(f"left out, looks like {useless} (give its kind to keep it)")
             return "drop"
-        if len(raw.names) > MANY_CATEGORIES:
-            note(f"kept with more than {MANY_CATEGORIES} categories")
+        if len(raw.names) > _MANY_CATEGORIES:
+            note(f"kept with more than {_MANY_CATEGORIES} categories")
         return "categorical"
     if raw.form == "numbers" and (whole := _whole(raw.values)) is not None:
         if _are_ids(name, raw.values):
@@ -424,11 +424,11 @@ def _guess(name: str, raw: _Raw, note: Note) -> str:
 def _useless(raw: _Raw) -> str | None:
     """Say what the names are if there are so many that they only tell rows apart."""
     distinct, present = len(raw.names), int((~raw.missing).sum())
-    if distinct < max(MIN_IDS, present / 2):
+    if distinct < max(_MIN_IDS, present / 2):
         return None
     if sum(len(name.split()) for name in raw.names) >= 4 * distinct:
         return "free text"
-    return "an id" if distinct >= NEARLY * present else None
+    return "an id" if distinct >= _NEARLY * present else None
 
 
 def _whole(values: Array) -> Array | None:
@@ -440,7 +440,7 @@ def _whole(values: Array) -> Array | None:
 
 
 def _are_ids(name: str, values: Array) -> bool:
-    if values.dtype.kind == "f" or len(values) < MIN_IDS:
+    if values.dtype.kind == "f" or len(values) < _MIN_IDS:
         return False
     if int(values[0]) in (0, 1) and bool((values[1:] - values[:-1] == 1).all()):
         return True
@@ -449,9 +449,9 @@ def _are_ids(name: str, values: Array) -> bool:
 
 
 def _are_codes(name: str, values: Array) -> bool:
-    if float(values.max()) - float(values.min()) >= CODE_RANGE:
+    if float(values.max()) - float(values.min()) >= _CODE_RANGE:
         return False
-    few = len(pd.unique(values)) <= min(MAX_CODES, len(values) / 5)
+    few = len(pd.unique(values)) <= min(_MAX_CODES, len(values) / 5)
     return few and not _COUNT.search(_WORD_END.sub(" ", name))
 
 
@@ -460,7 +460,7 @@ def _are_classes(raw: _Raw) -> bool:
     if raw.form != "numbers" or not (whole or bool((values == np.floor(values)).all())):
         return False
     distinct, rows = len(pd.unique(values)), len(values)
-    return distinct <= min(MAX_CLASSES, rows / 2) or (whole and distinct < min(MANY_CLASSES, rows / 20))
+    return distinct <= min(_MAX_CLASSES, rows / 2) or (whole and distinct < min(_MANY_CLASSES, rows / 20))
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
@@ -548,9 +548,9 @@ def _parsed(raw: _Raw, note: Note, style: Style, dates: bool = True) -> _Raw:
         note(_PLAIN)
         return _Raw("numbers", _spread(values, raw), written=NumberForm("." * any("." in n for n in raw.names)))
     sample = [raw.names[place] for place in np.flatnonzero(bad)[:100]]
-    if dates and sum(is_date(name) for name in sample) >= max(NEARLY * len(sample), 1):
+    if dates and sum(is_date(name) for name in sample) >= max(_NEARLY * len(sample), 1):
         values, bad, form = guess_dates(raw.names)
-        if bad.mean() <= 1 - NEARLY:
+        if bad.mean() <= 1 - _NEARLY:
             note(f"text read as dates ({form})" + ", unreadable values are missing" * bool(bad.any()))
             return _Raw("dates", _spread(values, raw), written=form)
     return raw
@@ -600,9 +600,9 @@ def _others(raw: _Raw, style: Style) -> tuple[str, ...]:
     known = [place for place, name in enumerate(raw.names) if not is_mark(name)]
     numbers = [place for place in known if split_unit(raw.names[place]) is not None]
     if (
-        len(numbers) <= MAX_CLASSES
+        len(numbers) <= _MAX_CLASSES
         or len(numbers) == len(known)
-        or counts[numbers].sum() < MOSTLY * counts[known].sum()
+        or counts[numbers].sum() < _MOSTLY * counts[known].sum()
     ):
         return ()
     if guess_form([raw.names[place] for place in numbers], style) is None:

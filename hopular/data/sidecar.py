@@ -1,8 +1,8 @@
-"""What a person says of their own data file, in a TOML file beside it: `wine.toml` for `wine.csv`.
+"""Sidecar: what a person says of their own data file, in a TOML file beside it: `wine.toml` for `wine.csv`.
 
     target = "quality"
     task = "regression"                  # otherwise guessed from the target
-    kinds = { year = "categorical" }     # one of kinds.KINDS; otherwise guessed
+    kinds = { year = "categorical" }     # one of schema.KINDS; otherwise guessed
     drop = ["bottle"]                    # columns to leave out
     split = "part"                       # a column that says train, valid, test or unused of each row
     groups = "vineyard"                  # a column: rows of one group stay together
@@ -36,7 +36,7 @@ from hopular.util import did_you_mean
 
 @dataclass(frozen=True)
 class Sidecar:
-    """What is known of a data file beyond its rows; None where it is left to the loader."""
+    """Facts on a data file beyond its rows; None where it is left to the loader."""
 
     target: str | None = None
     task: Task | None = None
@@ -53,12 +53,12 @@ class Sidecar:
 
 
 def sidecar_of(data_path: Path) -> Path:
-    """Where the sidecar of a data file is, if it has one."""
+    """Return where the sidecar of a data file is, if it has one."""
     return data_path.with_name(f"{stem(data_path)}.toml")
 
 
 def read_sidecar(path: Path) -> Sidecar:
-    """The sidecar in a TOML file; whatever is wrong with it is a DataError that names the file and the key."""
+    """Read the sidecar in a TOML file; whatever is wrong with it is a DataError that names the file and the key."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -128,7 +128,7 @@ def _check_whole(path: Path, sidecar: Sidecar) -> None:
 
 
 def _is(value: Any, types: Any) -> bool:
-    """Whether a value has one of the types, where true and false are no numbers."""
+    """Tell whether a value has one of the types, where true and false are no numbers."""
     return isinstance(value, types) and not isinstance(value, bool)
 
 

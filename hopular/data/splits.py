@@ -64,7 +64,7 @@ class Split:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Hash of the rows of each part, whatever the split is called."""
+        """Hash the rows of each part, whatever the split is called."""
         digest = hashlib.sha256(b"split 1")
         for rows in (self.train, self.valid, self.test):
             digest.update(f"\n{len(rows)}:".encode() + rows.astype("<i8").tobytes())
@@ -92,7 +92,7 @@ def make_splits(dataset: Dataset, protocol: Protocol | None = None) -> list[Spli
 
 
 def _fixed(dataset: Dataset, protocol: Protocol, table: _Table) -> list[Split]:
-    """One split per column of the dataset's parts; validation rows come from training if the column marks none."""
+    """Make a split of each column of the dataset's parts; validation rows come from training if it marks none."""
     if dataset.parts is None or not dataset.parts.shape[1]:
         raise DataError(
             f"dataset {dataset.name!r} has no parts, which scheme 'fixed' needs: "
@@ -113,7 +113,7 @@ def _fixed(dataset: Dataset, protocol: Protocol, table: _Table) -> list[Split]:
 
 @dataclass(frozen=True)
 class _Table:
-    """What decides where the rows of a dataset go."""
+    """The facts that decide where the rows of a dataset go."""
 
     name: str
     order: Order
@@ -123,7 +123,7 @@ class _Table:
 
 
 def order_of(dataset: Dataset, protocol: Protocol) -> Order:
-    """The order asked for, or else the one that fits the dataset."""
+    """Return the order asked for, or else the one that fits the dataset."""
     possible: dict[Order, bool] = {
         "time": dataset.time is not None,
         "grouped": dataset.groups is not None,
@@ -154,7 +154,7 @@ def _table(dataset: Dataset, order: Order) -> _Table:
 
 
 def _folds(rows: Rows, protocol: Protocol, table: _Table) -> list[tuple[Rows, Rows]]:
-    """The rows to train and validate on, and the test rows, of each fold."""
+    """Return the rows to train and validate on, and the test rows, of each fold."""
     folds, seed = protocol.folds, protocol.seed
     if table.order == "time":
         size = max(1, len(rows) // (folds + 1))
@@ -171,7 +171,7 @@ def _folds(rows: Rows, protocol: Protocol, table: _Table) -> list[tuple[Rows, Ro
 
 
 def _test_parts(rows: Rows, folds: int, seed: int, table: _Table) -> list[Rows]:
-    """The test rows of each fold, as scikit-learn draws them if it can."""
+    """Draw the test rows of each fold, as scikit-learn does if it can."""
     groups = table.units[rows] if table.order == "grouped" else None
     classes = None if table.classes is None else table.classes[rows]
     most = 0 if classes is None else np.bincount(classes).max()
@@ -183,7 +183,7 @@ def _test_parts(rows: Rows, folds: int, seed: int, table: _Table) -> list[Rows]:
         maker = StratifiedGroupKFold if most >= folds else GroupKFold
     else:
         maker = StratifiedKFold if table.order == "stratified" else KFold
-    with warnings.catch_warnings():  # of small classes, which are taken care of here
+    with warnings.catch_warnings():  # they are of small classes, which are taken care of here
         warnings.simplefilter("ignore", UserWarning)
         drawn = list(maker(folds, shuffle=True, random_state=seed).split(rows, classes, groups))
     return [rows[test] for _, test in drawn]
@@ -213,7 +213,7 @@ def _draw(rows: Rows, share: float, seed: int, table: _Table, part: str) -> tupl
 
 
 def _draw_groups(rows: Rows, share: float, seed: int, units: Rows) -> Rows:
-    """The rows of random groups, as near to `share` as sizes allow: at least one group, and of several never all."""
+    """Draw random groups, as near to `share` of the rows as sizes allow: at least one, and never all of several."""
     groups, sizes = np.unique(units[rows], return_counts=True)
     wanted, drawn, taken = share * len(rows), 0, []
     for i in np.random.RandomState(seed).permutation(len(groups)):
@@ -224,7 +224,7 @@ def _draw_groups(rows: Rows, share: float, seed: int, units: Rows) -> Rows:
 
 
 def _lone(rows: Rows, table: _Table) -> npt.NDArray[np.bool_]:
-    """Which of `rows` belong to a unit that holds the whole of a class."""
+    """Tell which of `rows` belong to a unit that holds the whole of a class."""
     if table.classes is None:
         return np.zeros(len(rows), dtype=bool)
     base = table.units.max() + 1
@@ -233,7 +233,7 @@ def _lone(rows: Rows, table: _Table) -> npt.NDArray[np.bool_]:
 
 
 def _census(rows: Rows, free: Rows, table: _Table) -> str:
-    """For an error: how many rows or groups can be divided, and how many must train."""
+    """Say for an error how many rows or groups can be divided, and how many must train."""
     units = len(np.unique(table.units[free]))
     lone = len(np.unique(table.units[rows])) - units
     counted = plural(units, "group" if table.order == "grouped" else "row")

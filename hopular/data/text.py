@@ -20,7 +20,7 @@ from hopular.data.dataset import DataError
 from hopular.data.notation import Style, is_doubtful
 from hopular.formatting import plural
 
-HEAD = 64 * 1024  # bytes that the dialect is found out from
+HEAD = 64 * 1024  # bytes that show the dialect
 MISSING = ("?", "\t", *(" " * n for n in range(1, 17)))  # beside what pandas takes for missing
 
 _DELIMITERS = "\t;|,"  # the one most common within text comes last: it loses a draw
@@ -36,7 +36,7 @@ _YEAR = re.compile(r"(19|20)\d\d")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text file writes its rows."""
+    """The way a text file writes its rows."""
 
     delimiter: str
     quote: str = '"'
@@ -57,7 +57,7 @@ class Body:
 
 
 def read_text(path: Path, data: bytes) -> tuple[pd.DataFrame, Style, list[str]]:
-    """The rows, what is known of their numbers, and notes. Numbers that may have separated thousands stay text."""
+    """Return the rows, the style of their numbers, and notes. Numbers that may have separated thousands stay text."""
     lines, cut = first_lines(data)
     try:
         dialect = _dialect(lines)
@@ -85,7 +85,7 @@ def read_text(path: Path, data: bytes) -> tuple[pd.DataFrame, Style, list[str]]:
 
 
 def to_utf8(path: Path, data: bytes) -> bytes:
-    """The same text in UTF-8 without a byte order mark.
+    """Return the same text in UTF-8 without a byte order mark.
 
     Without a mark it is UTF-8 if it can be. If not, text in non-Latin scripts is told by charset-normalizer; the Latin
     code pages cannot be told apart by their bytes, so that all others are taken for the most common, cp1252.
@@ -121,7 +121,7 @@ def _refuse_binary(path: Path, data: bytes) -> None:
 
 
 def _legacy_or_utf8(block: bytes) -> str:
-    """The encoding of text that has no mark, from a block that has characters beyond ASCII near its start."""
+    """Guess the encoding of text that has no mark, from a block with characters beyond ASCII near its start."""
     text = block.decode("utf-8", "replace")
     mark = "\N{REPLACEMENT CHARACTER}"  # a file may hold it too, where another program met damage
     damaged = text.count(mark) - block.count(mark.encode())
@@ -142,7 +142,7 @@ def _lines(data: bytes, start: int) -> Iterator[str]:
 
 
 def first_lines(data: bytes) -> tuple[list[str], bool]:
-    """The first lines, at least three, and whether there are more."""
+    """Return the first lines, at least three, and whether there are more."""
     lines, size = [], 0
     for line in (source := _lines(data, 0)):
         lines.append(line)
@@ -157,7 +157,7 @@ def _rows(lines: Iterable[str], d: Dialect) -> Any:
 
 
 def _first_row(lines: list[str], dialect: Dialect) -> tuple[list[str], int]:
-    """The first row that is not blank, and the lines down to its end. It may be quoted otherwise than the rest."""
+    """Find the first row that is not blank, and count the lines down to its end. Its quotes may be others."""
     first = next((line for line in lines if line.strip()), "")
     reader = _rows(lines, Dialect(dialect.delimiter) if '"' in first else dialect)
     for row in reader:
@@ -172,7 +172,7 @@ def _sample(lines: list[str], dialect: Dialect, cut: bool) -> list[list[str]]:
 
 
 def _dialect(lines: list[str]) -> Dialect:
-    """Quote and delimiter: the one by which most rows have as many fields as the header, and no others in them."""
+    """Choose quote and delimiter: most rows must have as many fields as the header, with no other delimiter in them."""
     text = "\n" + "".join(lines)
     quote = quote_of("".join(lines[1:]))
     escape = "\\" if quote == "'" else None
@@ -184,7 +184,7 @@ def _dialect(lines: list[str]) -> Dialect:
 
 
 def _fit(lines: list[str], dialect: Dialect) -> tuple[tuple[bool, float], list[list[str]]]:
-    """Whether the delimiter splits the rows, the share of them as wide as the first, and the rows."""
+    """Tell whether the delimiter splits the rows, and the share of them as wide as the first; return the rows too."""
     try:
         first, above = _first_row(lines, dialect)
         rows = _sample(lines[above:], dialect, True)
@@ -197,14 +197,14 @@ def _fit(lines: list[str], dialect: Dialect) -> tuple[tuple[bool, float], list[l
 
 
 def _purity(dialect: Dialect, rows: list[list[str]]) -> float:
-    """The share of fields with no other delimiter in them, but for the comma or point of a number."""
+    """Return the share of fields with no other delimiter in them, but for the comma or point of a number."""
     others = set(_DELIMITERS) - {dialect.delimiter}
     fields = [field for row in rows for field in row]
     return sum(others.isdisjoint(field) or bool(_NUMBER.fullmatch(field)) for field in fields) / max(1, len(fields))
 
 
 def quote_of(text: str) -> str:
-    """Single quotes, as Weka and OpenML write them, only if every field that starts with one also ends with one."""
+    """Choose single quotes, as Weka and OpenML write them, only if each field that starts with one ends with one."""
     text, edge = f"\n{text}", rf"[{_DELIMITERS}\r\n]"
     if "'" not in text or re.search(rf'"(?:(?<={edge}")|(?<={edge} "))', text):
         return '"'
@@ -214,7 +214,7 @@ def quote_of(text: str) -> str:
 
 
 def is_header(first: list[str], rows: list[list[str]]) -> bool:
-    """A first row is a header unless all its fields are numbers.
+    """Tell whether the first row is a header: it is, unless all its fields are numbers.
 
     Numbers are names if they count 0, 1, 2, ... (three at least), or if they are years, all different, and of the
     values below them hardly any (less than one in ten) is a year.
@@ -230,7 +230,7 @@ def is_header(first: list[str], rows: list[list[str]]) -> bool:
 
 
 def column_names(path: Path, header: list[str] | None, width: int = 0) -> list[str]:
-    """Column names from a header, or x0, x1, ... without one. A column without a name gets its place as one."""
+    """Name the columns by a header, or x0, x1, ... without one. A column without a name gets its place as one."""
     if header is None:
         return [f"x{i}" for i in range(width)]
     names = [field.strip() or f"Unnamed: {i}" for i, field in enumerate(header)]
@@ -241,7 +241,7 @@ def column_names(path: Path, header: list[str] | None, width: int = 0) -> list[s
 
 
 def _with_decimal(dialect: Dialect, rows: list[list[str]]) -> Dialect:
-    """The dialect with its decimal sign, which most numbers agree on that can have no other."""
+    """Return the dialect with the decimal sign of most numbers that cannot have separated thousands."""
     fields = [field for row in rows for field in row]
     with_comma = [field for field in fields if "," in field]
     commas = sum(bool(_COMMA.fullmatch(f) and not _GROUPED.fullmatch(f)) for f in with_comma)
@@ -252,7 +252,7 @@ def _with_decimal(dialect: Dialect, rows: list[list[str]]) -> Dialect:
 
 
 def _doubtful(frame: pd.DataFrame, rows: list[list[str]], decimal: str) -> tuple[list[str], bool]:
-    """Columns of numbers whose decimal signs may separate thousands in truth, and whether others have clear ones."""
+    """Find the columns of numbers whose decimal signs may separate thousands; tell if others have clear ones."""
     doubtful, is_clear = [], False
     for place, (name, dtype) in enumerate(frame.dtypes.items()):
         if dtype != np.float64:
@@ -272,13 +272,13 @@ def _doubtful(frame: pd.DataFrame, rows: list[list[str]], decimal: str) -> tuple
 
 
 def _may_be_thousands(fractions: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
-    """Return whether all numbers have at most three digits behind the decimal sign and one to three before it."""
+    """Tell whether all numbers have at most three digits behind the decimal sign and one to three before it."""
     times = 1000 * fractions
     return bool(fractions.min() >= 1 and fractions.max() < 1000 and (np.abs(times - np.round(times)) < 1e-6).all())
 
 
 def _indented(lines: list[str], names: list[str], dialect: Dialect) -> list[str]:
-    """Columns of text in which some values start with a blank and others do not, as far as the sample shows."""
+    """Find the columns of text in which some values of the sample start with a blank and others do not."""
     rows = [row for row in _rows(lines, replace(dialect, spaced=False)) if len(row) == len(names)]
     found = []
     for name, column in zip(names, zip(*rows, strict=True), strict=False):
@@ -289,7 +289,7 @@ def _indented(lines: list[str], names: list[str], dialect: Dialect) -> list[str]
 
 
 def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None) -> pd.DataFrame:
-    """The rows by pandas. `declared` says of each column whether it is text, where the file itself says so."""
+    """Let pandas read the rows. `declared` says of each column whether it is text, where the file itself says so."""
     if next((found for _, found in _records(body, dialect) if found), 0) > len(body.names):
         _refuse_ragged(body, dialect)  # pandas would take the surplus for row names
     try:
@@ -308,7 +308,7 @@ def parse(body: Body, dialect: Dialect, declared: dict[str, bool] | None = None)
 def _read_csv(
     body: Body, dialect: Dialect, declared: dict[str, bool] | None, as_text: list[str] | None = None
 ) -> pd.DataFrame:
-    """All columns, or those of `as_text` as they are written."""
+    """Read all columns, or those of `as_text` as they are written."""
     stream = io.BytesIO(body.data)
     stream.seek(body.start)
     missing: Any = list(MISSING) if _has_blank_fields(body.data, dialect.delimiter) else ["?"]  # each one costs time
@@ -333,14 +333,14 @@ def _read_csv(
 
 
 def _has_blank_fields(data: bytes, delimiter: str) -> bool:
-    """Whether any field may be nothing but blanks: no field starts with one if not."""
+    """Tell whether any field may be nothing but blanks, which none is if no field starts with one."""
     blanks = [blank for blank in (b" ", b"\t") if blank != delimiter.encode() and blank in data]
     starts = [edge + blank for blank in blanks for edge in (b"\n", delimiter.encode())]
     return any(data.startswith(blank) for blank in blanks) or any(start in data for start in starts)
 
 
 def _may_be_short(body: Body, dialect: Dialect, missing: np.ndarray[Any, np.dtype[np.bool_]]) -> bool:
-    """Whether rows may lack fields, which pandas fills up: only rows whose last value is missing need a look."""
+    """Tell whether rows may lack fields, which pandas fills up: only rows whose last value is missing can."""
     if not missing.any():
         return False
     if sum(not line.isspace() for line in _lines(body.data, body.start)) != len(missing):
@@ -350,7 +350,7 @@ def _may_be_short(body: Body, dialect: Dialect, missing: np.ndarray[Any, np.dtyp
 
 
 def _records(body: Body, dialect: Dialect) -> Iterator[tuple[int, int]]:
-    """The line on which each row starts, and its number of fields: 0 if the row is blank or too long to count."""
+    """Give the line on which each row starts, and its number of fields: 0 if the row is blank or too long to count."""
     reader = _rows(_lines(body.data, body.start), dialect)
     while True:
         line = body.line + reader.line_num + 1

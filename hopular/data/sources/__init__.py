@@ -1,4 +1,7 @@
-"""One name for every dataset: suites, datasets of the paper, bundled ones, OpenML ids, files, addresses and folders."""
+"""Sources of datasets, one module each with `load`; and one name for every dataset, wherever it comes from:
+
+suites, datasets of the paper, bundled ones, OpenML ids, files, addresses and folders.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +18,13 @@ DEMO = ("iris", "wine", "breast-cancer-wisconsin", "diabetes")
 
 
 def suites() -> dict[str, tuple[str, ...]]:
-    """The named suites and their datasets."""
+    """Return the named suites and their datasets."""
     small, medium = (tuple(e.name for e in registry.entries().values() if e.suite == s) for s in ("small", "medium"))
     return {"demo": DEMO, "small": small, "medium": medium, "paper": small + medium}
 
 
 def expand(references: str | Iterable[str]) -> list[str]:
-    """Every dataset that the references mean, each once: suites and folders become what they hold.
+    """List every dataset that the references mean, each once: suites and folders become what they hold.
 
     Names are checked, nothing is loaded.
     """
@@ -59,7 +62,7 @@ def _is_url(reference: str) -> bool:
 
 
 def load(reference: str, target: str | None = None) -> Dataset:
-    """The one dataset that `reference` means. `target` names the column to predict in a file of your own."""
+    """Load the one dataset that `reference` means. `target` names the column to predict in a file of your own."""
     names = expand(reference)
     if len(names) != 1:
         raise DataError(

@@ -21,7 +21,7 @@ class _Bundled:
     categorical: tuple[str, ...] = ()
 
 
-BUNDLED = {
+_BUNDLED = {
     "iris": _Bundled("load_iris", "classification", {}),
     "wine": _Bundled("load_wine", "classification", {}),
     "breast-cancer-wisconsin": _Bundled("load_breast_cancer", "classification", {}),
@@ -31,17 +31,17 @@ BUNDLED = {
 
 
 def names() -> list[str]:
-    """The bundled datasets."""
-    return list(BUNDLED)
+    """Return the names of the bundled datasets."""
+    return list(_BUNDLED)
 
 
 def load(name: str) -> Dataset:
-    """A bundled dataset by name. It is read from the installation each time: a cache would be no faster."""
-    if name not in BUNDLED:
+    """Load a bundled dataset by name. It is read from the installation each time: a cache would be no faster."""
+    if name not in _BUNDLED:
         raise DataError(
-            f"scikit-learn bundles no dataset {name!r}.{did_you_mean(name, BUNDLED)} There are: {list(BUNDLED)}"
+            f"scikit-learn bundles no dataset {name!r}.{did_you_mean(name, _BUNDLED)} There are: {list(_BUNDLED)}"
         )
-    bundled = BUNDLED[name]
+    bundled = _BUNDLED[name]
     content = getattr(importlib.import_module("sklearn.datasets"), bundled.loader)(as_frame=True, **bundled.options)
     X = content.data.astype(np.float64)
     for column in bundled.categorical:

@@ -11,7 +11,7 @@ from hopular.util import did_you_mean
 
 
 def files(folder: Path) -> list[Path]:
-    """Every data file in a folder, sorted by name: not those in folders inside it, nor hidden ones and sidecars."""
+    """List the data files in a folder by name, but not those in folders inside it, hidden ones and sidecars."""
     folder = Path(folder).expanduser()
     if not folder.is_dir():
         raise DataError(f"there is no folder {folder}")
@@ -23,7 +23,7 @@ def files(folder: Path) -> list[Path]:
 
 
 def load(folder: Path, name: str) -> Dataset:
-    """The dataset of one file in a folder, by its name with or without suffix."""
+    """Load the dataset of one file in a folder, by its name with or without suffix."""
     paths = files(folder)
     found = [path for path in paths if name == path.name] or [path for path in paths if name == stem(path)]
     if not found:

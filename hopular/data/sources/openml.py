@@ -16,12 +16,12 @@ from hopular.data.schema import learn_features, learn_target
 from hopular.formatting import plural
 
 VERSION = "2"  # of what this module makes of an answer
-RETRIES, DELAY = 3, 1.0  # of the download, and seconds between them
+RETRIES, DELAY = 3, 1.0  # of a download, and the seconds between them
 PATTERN = re.compile(r"openml:(\d+)", re.IGNORECASE)
 
 
 def load(name: str) -> Dataset:
-    """The dataset `openml:ID`, with its default target; downloads once."""
+    """Load the dataset `openml:ID`, with its default target; download it once."""
     match = PATTERN.fullmatch(name.strip())
     if match is None:
         raise DataError(f"a dataset of OpenML is called openml:ID with a number, such as openml:31, not {name!r}")
@@ -48,7 +48,7 @@ def _build(number: int) -> Dataset:
 
 
 def _fetch(number: int) -> Any:
-    """scikit-learn's answer, with an error that says what to do."""
+    """Return scikit-learn's answer; an error says what to do."""
     from sklearn.datasets import fetch_openml  # takes a second, and most who import this module want a name checked
 
     folder = settings.cache_folder() / "openml"

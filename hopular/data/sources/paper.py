@@ -31,32 +31,32 @@ SEED = 1  # of the medium suite's folds
 
 
 def names() -> list[str]:
-    """All datasets of the paper and their repaired variants."""
+    """Return the names of all datasets of the paper and their repaired variants."""
     return paper_names()
 
 
 def load(name: str) -> Dataset:
-    """A dataset of the paper by name, alias or NAME:repaired."""
+    """Load a dataset of the paper by name, alias or NAME:repaired."""
     entry, repaired = find(name)
     sums = (checksums()[file] for file in entry.files)
     key = cache_key("paper", VERSION, repr(entry), str(repaired), *sums)
 
     def build() -> Dataset:
         dataset = _small(entry) if entry.suite == "small" else _medium(entry)
-        return repair(dataset, entry) if repaired else dataset
+        return _repair(dataset, entry) if repaired else dataset
 
     return cached(key, build)
 
 
 @cache
 def checksums() -> dict[str, str]:
-    """SHA-256 of each of the authors' files, by its path."""
+    """Return the SHA-256 of each of the authors' files, by its path."""
     text = resources.files("hopular.data").joinpath("checksums.txt").read_text("utf-8")
     return dict(line.split() for line in text.splitlines())
 
 
 def read(file: str) -> bytes:
-    """The content of one of the authors' files, from the mirror if there is one, checked."""
+    """Read one of the authors' files, from the mirror if there is one, and check it."""
     expected, mirror = checksums()[file], settings.mirror()
     if mirror is None:
         return fetch(f"{ADDRESS}/{file}", settings.cache_folder() / "paper" / file, expected).read_bytes()
@@ -91,7 +91,7 @@ def _small(entry: Entry) -> Dataset:
 def _has_code(
     values: np.ndarray[Any, Any], code: Missing, is_test: np.ndarray[Any, Any], entry: Entry
 ) -> np.ndarray[Any, Any]:
-    """Where a column has the code of a missing value."""
+    """Find where a column has the code of a missing value."""
     found = np.zeros(len(values), dtype=bool)
     for part in (is_test, ~is_test):
         if part.any():
@@ -102,7 +102,7 @@ def _has_code(
 
 
 def _codes(column: pd.Series[Any]) -> pd.Series[Any]:
-    """Standardised codes as categories "0", "1", ... in the order of the values."""
+    """Turn standardised codes into categories "0", "1", ... in the order of the values."""
     category = pd.Series(pd.Categorical(column), name=column.name)
     return category.cat.rename_categories([str(rank) for rank in range(len(category.cat.categories))])
 
@@ -128,7 +128,7 @@ def _medium(entry: Entry) -> Dataset:
 
 
 def _without_duplicates(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each row once. Whether there is any twice is mostly settled by a column or two, which is quick to see."""
+    """Drop rows that repeat an earlier one. A column or two mostly show that there are none, which is quick."""
     alike = np.arange(len(frame))
     for name in frame.columns:
         alike = alike[frame[name].iloc[alike].duplicated(keep=False).to_numpy()]
@@ -161,8 +161,8 @@ def _dataset(
 # ---------------------------------------------------------------------------------------------------- repaired variants
 
 
-def repair(dataset: Dataset, entry: Entry) -> Dataset:
-    """The variant NAME:repaired of a dataset of the paper."""
+def _repair(dataset: Dataset, entry: Entry) -> Dataset:
+    """Make the variant NAME:repaired of a dataset of the paper."""
     assert entry.repaired is not None, f"{entry.name} has no repaired variant"
     changed = _true_target(dataset, entry.repaired) if entry.repaired.how == "target" else _ranks_within_parts(dataset)
     notes = (*dataset.notes, entry.repaired.remark)
@@ -170,7 +170,7 @@ def repair(dataset: Dataset, entry: Entry) -> Dataset:
 
 
 def _true_target(dataset: Dataset, how: Repair) -> Dataset:
-    """The true class takes the target's place, and the false one becomes the feature that it is."""
+    """Put the true class in the target's place; the false one becomes the feature that it is."""
     X = dataset.X.drop(columns=how.target)
     X.insert(0, how.feature, dataset.y)
     return replace(dataset, X=X, y=dataset.X[how.target].rename(str(dataset.y.name)))
