@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import numbers
 import os
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -18,13 +19,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from hopular.methods.method import InvalidParametersError
+from hopular.data.dataset import Task
+from hopular.methods.method import InvalidParametersError, Method, Run
+from hopular.model.columns import as_frame, codes, is_categorical, label, numbers
 
 Array = np.ndarray[Any, Any]
 PATIENCE = 50  # rounds without a better validation loss before training stops; without validation rows it never does
 CIRCUMSTANCES = ("n_estimators", "max_seconds", "n_jobs", "device", "random_state")  # each library has its own names
 STATE_FILE = "estimator.json"
-LARGEST = float(np.finfo(np.float32).max)  # the libraries compute in float32, where more is infinite
+FLOAT32_MAX = float(np.finfo(np.float32).max)  # the libraries compute in float32, where more is infinite
 
 
 class Deadline:
@@ -55,31 +58,19 @@ def best_round(curve: list[float], rounds: int) -> int:
     return min(int(np.argmin(curve)) + 1, rounds) if curve else rounds
 
 
-def learn_categories(column: pd.Series[Any]) -> list[str] | None:
-    """The categories that occur, in the order of the column's type; None for numbers."""
-    if pd.api.types.is_numeric_dtype(column.dtype) and not pd.api.types.is_bool_dtype(column.dtype):
+def learn_categories(column: pd.Series[Any], name: str) -> list[str] | None:
+    """Return the categories that occur, in the order of the column's type; None for numbers."""
+    if not is_categorical(column, name):
         return None
-    if column.dtype.kind in "mM":
-        raise ValueError(f"column {column.name!r} holds {column.dtype}: turn it into numbers or categories")
     used = column.astype("category").cat.remove_unused_categories()
-    return list(dict.fromkeys(map(str, used.cat.categories)))
+    return list(dict.fromkeys(map(label, used.cat.categories)))
 
 
-def encode_column(column: pd.Series[Any], categories: list[str] | None) -> Array:
-    """Numbers, or codes of `categories`; NaN where missing or, for a category, never seen in training."""
+def encode_column(column: pd.Series[Any], name: str, categories: list[str] | None) -> Array:
+    """Return numbers, or codes of `categories`; NaN where missing or, for a category, never seen in training."""
     if categories is not None:
-        column = column.astype("category")
-        names = pd.Index([str(name) for name in column.cat.categories], dtype=object)
-        places = np.append(pd.Index(categories, dtype=object).get_indexer(names), -1)  # the last: missing, code -1
-        codes = places[column.cat.codes.to_numpy()]
-        return np.asarray(np.where(codes < 0, np.nan, codes.astype(np.float64)))
-    try:
-        values = column.to_numpy(np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"column {column.name!r} held numbers in training and does not now ({error})") from error
-    if np.isinf(values).any():
-        raise ValueError(f"Input X contains infinity in column {column.name!r}. Replace it by a number or by NaN.")
-    return np.asarray(np.clip(values, -LARGEST, LARGEST))
+        return codes(column, name, categories)
+    return np.asarray(np.clip(numbers(column, name), -FLOAT32_MAX, FLOAT32_MAX))
 
 
 def varies(rows: Array) -> bool:
@@ -169,15 +160,15 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return [place for place, categories in enumerate(self.categories_) if categories is not None]
 
     def _frame(self, X: Any, reset: bool = False) -> pd.DataFrame:
-        is_frame = isinstance(X, pd.DataFrame)
-        frame = X if is_frame else pd.DataFrame(check_array(X, dtype=None, ensure_all_finite=False)).infer_objects()
+        frame = as_frame(X if isinstance(X, pd.DataFrame) else check_array(X, dtype=None, ensure_all_finite=False))
         if frame.empty:
             raise ValueError(f"Found array with 0 sample(s) or 0 feature(s) (shape={frame.shape}).")
         validate_data(self, X=X, reset=reset, skip_check_array=True)
         return frame
 
     def _encode(self, frame: pd.DataFrame) -> Array:
-        return np.column_stack([encode_column(frame.iloc[:, i], names) for i, names in enumerate(self.categories_)])
+        columns = zip(map(str, frame.columns), self.categories_, strict=True)
+        return np.column_stack([encode_column(frame.iloc[:, i], *known) for i, known in enumerate(columns)])
 
     def _valid(self, eval_set: tuple[Any, Any]) -> tuple[Array, Array] | None:
         frame, y = self._frame(eval_set[0]), self._check_target(eval_set[1])
@@ -193,7 +184,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise ValueError("requires y to be passed, but the target y is None")
         frame, y = self._frame(X, reset=True), self._check_target(y)
         check_consistent_length(frame, y)
-        self.categories_ = [learn_categories(frame.iloc[:, i]) for i in range(frame.shape[1])]
+        self.categories_ = [learn_categories(frame.iloc[:, i], str(name)) for i, name in enumerate(frame.columns)]
         self._learn_target(y)
         rows, target = self._encode(frame), self._encode_target(y)
         valid = None if eval_set is None else self._valid(eval_set)
@@ -207,7 +198,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _train_or_refuse(self, *arguments: Any) -> Trained:
         """`_train`, with one error for refused parameters: each library has its own way to say so."""
-        if not (isinstance(self.n_estimators, numbers.Integral) and int(self.n_estimators) >= 1):
+        if not (isinstance(self.n_estimators, Integral) and int(self.n_estimators) >= 1):
             raise InvalidParametersError(f"n_estimators must be an integer of at least 1, not {self.n_estimators!r}")
         try:
             return self._train(*arguments)
@@ -316,3 +307,15 @@ class BoostedRegressor(RegressorMixin):  # type: ignore[misc]
         """The predicted number for each row."""
         rows, outputs = self._predict(X)
         return np.full(rows, self.prior_) if outputs is None else outputs * self.scale_ + self.prior_
+
+
+def boosting_method(name: str, title: str, classifier: Any, regressor: Any, *, cost: float) -> Method:
+    """Describe a boosting library, named as its package, by its two estimators."""
+
+    def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+        estimator = classifier if task == "classification" else regressor
+        return estimator(
+            **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
+        )
+
+    return Method(name, title, "boosting", make, paper_name=title, packages=(name,), cost=cost, uses_gpu=True)

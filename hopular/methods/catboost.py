@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from hopular.data.dataset import Task
 from hopular.methods.boosting import (
     PATIENCE,
     Array,
@@ -17,8 +15,8 @@ from hopular.methods.boosting import (
     BoostingEstimator,
     Deadline,
     Trained,
+    boosting_method,
 )
-from hopular.methods.method import Method, Run
 
 LOSSES = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
 MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category like the codes 0, 1, ...
@@ -117,21 +115,4 @@ class CatBoostRegressor(BoostedRegressor, CatBoostTrees):
     """CatBoost for regression."""
 
 
-def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """CatBoostClassifier or CatBoostRegressor with the given settings."""
-    estimator = CatBoostClassifier if task == "classification" else CatBoostRegressor
-    return estimator(
-        **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
-    )
-
-
-METHOD = Method(
-    name="catboost",
-    title="CatBoost",
-    group="boosting",
-    make=make,
-    paper_name="CatBoost",
-    packages=("catboost",),
-    cost=4.0,
-    uses_gpu=True,
-)
+METHOD = boosting_method("catboost", "CatBoost", CatBoostClassifier, CatBoostRegressor, cost=4.0)

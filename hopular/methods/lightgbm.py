@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
 
-from hopular.data.dataset import Task
 from hopular.methods.boosting import (
     PATIENCE,
     Array,
@@ -17,8 +15,8 @@ from hopular.methods.boosting import (
     Deadline,
     Trained,
     best_round,
+    boosting_method,
 )
-from hopular.methods.method import Method, Run
 
 METRICS = {"regression": "rmse", "binary": "binary_logloss", "multiclass": "multi_logloss"}
 
@@ -132,21 +130,4 @@ class LightGBMRegressor(BoostedRegressor, LightGBMTrees):
     """LightGBM for regression."""
 
 
-def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """LightGBMClassifier or LightGBMRegressor with the given settings."""
-    estimator = LightGBMClassifier if task == "classification" else LightGBMRegressor
-    return estimator(
-        **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
-    )
-
-
-METHOD = Method(
-    name="lightgbm",
-    title="LightGBM",
-    group="boosting",
-    make=make,
-    paper_name="LightGBM",
-    packages=("lightgbm",),
-    cost=0.8,
-    uses_gpu=True,
-)
+METHOD = boosting_method("lightgbm", "LightGBM", LightGBMClassifier, LightGBMRegressor, cost=0.8)

@@ -1,4 +1,15 @@
-"""PreparedClassifier and PreparedRegressor: a scikit-learn estimator that takes a Dataset's frames as they are."""
+"""PreparedClassifier and PreparedRegressor: a scikit-learn estimator that takes a Dataset's frames as they are.
+
+Frames become the one float matrix that scikit-learn's estimators take by a ColumnTransformer, fitted to the training
+rows. There are three ways, for three kinds of estimators:
+
+- "scaled": numbers standardised, missing ones the median with an indicator column; categories one-hot, the rare and
+  the unseen ones sharing a column. For distances and linear models.
+- "ordinal": numbers standardised, categories as codes, missing and unseen values NaN. For trees that know NaN.
+- "filled": as "ordinal", but missing numbers as in "scaled" and missing or unseen categories the code -1.
+
+Numbers come first in the matrix, then categories. Columns that say nothing (constant, all missing) are left out.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +21,12 @@ import sys
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Self
+from typing import Any, Literal, Self, get_args
 from zipfile import ZIP_DEFLATED
 
 import numpy as np
@@ -25,12 +38,16 @@ from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d,
 
 from hopular.data.dataset import Task
 from hopular.formatting import plural
-from hopular.methods.preparation import Way, as_frame, learn_preparation, mean_and_scale
+from hopular.model.columns import LARGEST, as_frame, is_categorical, labels, mean_and_scale, numbers
+from hopular.util import whole_file
 
 Array = np.ndarray[Any, Any]
+Way = Literal["scaled", "ordinal", "filled"]
 
-FORMAT = 1  # raised when a saved model can no longer be read by older or newer code
-TRUSTED = ("sklearn.tree._tree.Tree",)  # types of a saved model beside those of this package and those skops trusts
+FORMAT = 2  # raised when a saved model can no longer be read by older or newer code
+TRUSTED = ("numpy.dtype", "sklearn.tree._tree.Tree")  # beside types of this package and those that skops trusts
+MAX_CATEGORIES = 50  # one-hot columns of one feature; the rarer categories share one more
+GREATEST = 1e100  # numbers beyond are cut, so that their squares can be summed
 STOPS_IN_TIME = "grows its trees in chunks and stops by max_seconds, after at least one tree"
 STOPPED_FROM_OUTSIDE = "a fit cannot stop early: max_seconds is enforced from outside"
 
@@ -42,12 +59,113 @@ def prepared(
     max_seconds: float | None = None,
     standardise_target: bool = False,
 ) -> PreparedClassifier | PreparedRegressor:
-    """The estimator of a task behind the contract of a Method."""
+    """Put an estimator of scikit-learn behind the contract of a Method."""
     if task == "classification":
         return PreparedClassifier(estimator, preparation=preparation, max_seconds=max_seconds)
     return PreparedRegressor(
         estimator, preparation=preparation, max_seconds=max_seconds, standardise_target=standardise_target
     )
+
+
+# --------------------------------------------------------------------------------------------- from frames to matrices
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """The learned way from frames to matrices: the places of the columns it uses, and what it makes of them."""
+
+    numbers: list[int]
+    categories: list[int]
+    transformer: Any  # a fitted ColumnTransformer
+
+    def matrix(self, frame: pd.DataFrame) -> Array:
+        """Return one row per row of the frame; no column at all if no feature says anything."""
+        matrix = self.transformer.transform(_read(frame, self.numbers, self.categories))
+        return np.clip(np.asarray(matrix, dtype=np.float64), -LARGEST, LARGEST)
+
+    @property
+    def categorical(self) -> list[bool]:
+        """Tell for each column of the matrix whether it comes from a categorical feature."""
+        slices = self.transformer.output_indices_
+        of_categories, width = slices["categories"], max(found.stop for found in slices.values())
+        return [of_categories.start <= place < of_categories.stop for place in range(width)]
+
+
+def learn_preparation(frame: pd.DataFrame, way: Way) -> Preparation:
+    """Learn from the training rows."""
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import MissingIndicator, SimpleImputer
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if way not in get_args(Way):
+        raise ValueError(f"preparation must be 'scaled', 'ordinal' or 'filled', not {way!r}")
+    varying, gaps = list[int](), list[int]()
+    categories: dict[int, list[str | None]] = {}
+    for place, name in enumerate(map(str, frame.columns)):
+        column = frame.iloc[:, place]
+        has_missing, has_values = bool(column.isna().any()), bool(column.notna().any())
+        if has_values and is_categorical(column, name):
+            found = _in_order({*labels(column, name)} - {None})
+            if len(found) > 1 or has_missing:
+                categories[place] = [*found, None] if has_missing and way == "scaled" else found
+        elif has_values and _varies(numbers(column, name)):
+            varying.append(place)
+        elif has_values and has_missing:
+            gaps.append(place)  # that a value is missing is all that it says
+    scaler, filler = StandardScaler(), SimpleImputer(strategy="median", add_indicator=True)
+    transformer = ColumnTransformer(
+        [
+            ("numbers", scaler if way == "ordinal" else make_pipeline(scaler, filler), [f"x{i}" for i in varying]),
+            ("gaps", MissingIndicator(features="all"), [f"x{i}" for i in gaps]),
+            ("categories", _encoder(way, list(categories.values())), [f"x{i}" for i in categories]),
+        ],
+        sparse_threshold=0,
+    )
+    transformer.fit(_read(frame, varying + gaps, list(categories)))
+    return Preparation(varying + gaps, list(categories), transformer)
+
+
+def _read(frame: pd.DataFrame, of_numbers: list[int], of_categories: list[int]) -> pd.DataFrame:
+    """Return columns, each named by its place, as float64 or as text with None where missing."""
+    columns: dict[str, Any] = {}
+    for place in of_numbers:
+        columns[f"x{place}"] = np.clip(numbers(frame.iloc[:, place], str(frame.columns[place])), -GREATEST, GREATEST)
+    for place in of_categories:
+        columns[f"x{place}"] = pd.Series(labels(frame.iloc[:, place], str(frame.columns[place])), dtype=object)
+    return pd.DataFrame(columns, index=range(len(frame)))
+
+
+def _varies(values: Array) -> bool:
+    return mean_and_scale(np.clip(values[~np.isnan(values)], -GREATEST, GREATEST))[1] > 0
+
+
+def _encoder(way: Way, categories: list[list[str | None]]) -> Any:
+    """Return what turns categories into one-hot columns, or into codes by their place."""
+    from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
+
+    arrays = [np.array(names, dtype=object) for names in categories]
+    if way != "scaled":
+        unknown = np.nan if way == "ordinal" else -1
+        return OrdinalEncoder(categories=arrays, handle_unknown="use_encoded_value", unknown_value=unknown)
+    most = MAX_CATEGORIES + 1  # with the one that the rare ones share; to count them takes long, so only where needed
+    return OneHotEncoder(
+        categories=arrays,
+        handle_unknown="infrequent_if_exist",
+        max_categories=most if any(len(names) > most for names in categories) else None,
+        sparse_output=False,
+    )
+
+
+def _in_order(names: set[str]) -> list[Any]:
+    """Sort alphabetically, or by size if all are numbers: the order is what trees see of a category."""
+    try:
+        return sorted(names, key=lambda name: (float(name), name))
+    except ValueError:
+        return sorted(names)
+
+
+# ------------------------------------------------------------------------------------------------------- the estimators
 
 
 class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
@@ -58,7 +176,7 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
     estimator
         The scikit-learn estimator that is fitted to the matrix. It gets class codes, never labels.
     preparation
-        "scaled", "ordinal" or "filled", see hopular.methods.preparation.
+        "scaled", "ordinal" or "filled", as above.
     max_seconds
         Time limit, kept by ensembles that can grow (`warm_start`); the others cannot be stopped.
     """
@@ -118,11 +236,9 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
         if refused:
             raise ValueError(f"this model cannot be saved: `load` would not trust {', '.join(refused)}")
         header = {"format": FORMAT, "class": type(self).__name__, "sha256": hashlib.sha256(content).hexdigest()}
-        Path(folder).mkdir(parents=True, exist_ok=True)
         for name, data in (("model.skops", content), ("model.json", json.dumps(header, indent=1).encode())):
-            part = Path(folder, name + ".part")
-            part.write_bytes(data)
-            part.replace(Path(folder, name))
+            with whole_file(Path(folder, name)) as part:
+                part.write_bytes(data)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Self:
@@ -147,7 +263,13 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def _skops() -> ModuleType:
-    """skops.io, kept from importing torch: it looks through all of scikit-learn, a wrapper of torch included."""
+    """Return skops.io, without torch having been imported on the way.
+
+    skops calls scikit-learn's `all_estimators` when it is imported. That imports every package of scikit-learn, the
+    wrapper of torch in its externals included, and so torch: seconds and hundreds of MB for a model that has none.
+    Neither offers to leave it out. `None` in `sys.modules` is what the import system has for a module that must not be
+    found: https://docs.python.org/3/reference/import.html#the-module-cache
+    """
     wrapper = "sklearn.externals.array_api_compat.torch"
     is_kept_out = sys.modules.setdefault(wrapper, None) is None  # type: ignore[arg-type]
     try:
@@ -269,6 +391,38 @@ def _grow(ensemble: Any, X: Array, y: Array, max_seconds: float) -> None:
             break
         size += more
     ensemble.set_params(warm_start=False)
+
+
+# ---------------------------------------------------------------------------------------------------- out of fold
+
+
+def assign_folds(labels: Array, n_folds: int, seed: int) -> Array:
+    """The fold of each row: every label is dealt out evenly, and one that occurs once is simply in one fold."""
+    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    order = shuffled[np.argsort(labels[shuffled], kind="stable")]
+    folds = np.empty(len(labels), dtype=int)
+    folds[order] = np.arange(len(labels)) % min(n_folds, len(labels))
+    return folds
+
+
+def out_of_fold(
+    estimator: Any, X: Array, y: Array, folds: Array, predict: Callable[[Any, Array], Array]
+) -> Iterator[tuple[Array, Any, Array]]:
+    """For each fold its rows, the estimator fitted to the others, and what that predicts for these rows."""
+    for fold in np.unique(folds):
+        held_out = folds == fold
+        model = fit_estimator(estimator, X[~held_out], y[~held_out])
+        yield np.flatnonzero(held_out), model, predict(model, X[held_out])
+
+
+def all_classes(values: Array, known: Array, n_classes: int, absent: float) -> Array:
+    """Columns of the known classes among those of all, the others filled with `absent`."""
+    full = np.full((len(values), n_classes), absent)
+    full[:, known] = values
+    return full
+
+
+# ----------------------------------------------------------------------------------------------------------- details
 
 
 def decision_values(classifier: Any, X: Array) -> Array:

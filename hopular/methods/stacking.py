@@ -10,9 +10,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
 from hopular.data.dataset import Task
-from hopular.methods.crossfit import Array, all_classes, assign_folds, out_of_fold
 from hopular.methods.method import Method, Run
-from hopular.methods.prepared import STOPPED_FROM_OUTSIDE, fit_estimator, prepared
+from hopular.methods.prepared import (
+    STOPPED_FROM_OUTSIDE,
+    Array,
+    all_classes,
+    assign_folds,
+    fit_estimator,
+    out_of_fold,
+    prepared,
+)
 
 
 class Stacked(BaseEstimator, ABC):  # type: ignore[misc]

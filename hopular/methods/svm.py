@@ -9,9 +9,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from hopular.data.dataset import Task
-from hopular.methods.crossfit import Array, all_classes, assign_folds, out_of_fold
 from hopular.methods.method import Method, Run
-from hopular.methods.prepared import STOPPED_FROM_OUTSIDE, decision_values, prepared, softmax
+from hopular.methods.prepared import (
+    STOPPED_FROM_OUTSIDE,
+    Array,
+    all_classes,
+    assign_folds,
+    decision_values,
+    out_of_fold,
+    prepared,
+    softmax,
+)
 
 
 class CalibratedSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from hopular.data.dataset import Task
 from hopular.methods.boosting import (
     PATIENCE,
     Array,
@@ -17,8 +15,8 @@ from hopular.methods.boosting import (
     Deadline,
     Trained,
     best_round,
+    boosting_method,
 )
-from hopular.methods.method import Method, Run
 
 OBJECTIVES = {  # with the metric that validates them
     "regression": ("reg:squarederror", "rmse"),
@@ -127,21 +125,4 @@ class XGBoostRegressor(BoostedRegressor, XGBoostTrees):
     """XGBoost for regression."""
 
 
-def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """XGBoostClassifier or XGBoostRegressor with the given settings."""
-    estimator = XGBoostClassifier if task == "classification" else XGBoostRegressor
-    return estimator(
-        **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
-    )
-
-
-METHOD = Method(
-    name="xgboost",
-    title="XGBoost",
-    group="boosting",
-    make=make,
-    paper_name="XGBoost",
-    packages=("xgboost",),
-    cost=2.0,
-    uses_gpu=True,
-)
+METHOD = boosting_method("xgboost", "XGBoost", XGBoostClassifier, XGBoostRegressor, cost=2.0)

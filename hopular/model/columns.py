@@ -5,6 +5,7 @@ Nothing here needs torch, so that methods without a network do not import it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -110,6 +111,13 @@ def labels(column: pd.Series, name: str) -> np.ndarray[Any, Any]:
         column = column.astype("category")
     texts = np.array([*map(label, column.cat.categories), None], dtype=object)  # the last for the code -1
     return texts[column.cat.codes.to_numpy()]
+
+
+def codes(column: pd.Series, name: str, categories: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the place of each value among `categories`; NaN where it is missing or not among them."""
+    known = pd.Index(np.array(categories, dtype=object))
+    places = known.get_indexer(pd.Index(labels(column, name), dtype=object))
+    return np.where(places < 0, np.nan, places.astype(np.float64))
 
 
 def mean_and_scale(values: np.ndarray[Any, np.dtype[np.float64]]) -> tuple[float, float]:

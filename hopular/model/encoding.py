@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from hopular.model.columns import LARGEST, infinity, is_categorical, labels, mean_and_scale, numbers
+from hopular.model.columns import LARGEST, codes, infinity, is_categorical, labels, mean_and_scale, numbers
 
 MAX_CATEGORIES = 1_000  # rarer categories beyond this many count as missing
 
@@ -38,8 +38,7 @@ class Attribute:
         """Return standardised numbers or category codes; NaN for missing values and for unseen categories."""
         if self.kind == "continuous":
             return np.clip((numbers(column, self.name) - self.mean) / self.scale, -LARGEST, LARGEST)
-        codes = pd.Index(self.categories).get_indexer(pd.Index(labels(column, self.name)))
-        return np.where(codes < 0, np.nan, codes.astype(np.float64))
+        return codes(column, self.name, self.categories)
 
     def decode(self, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Reverse `encode`: return numbers on the original scale, or category labels."""

@@ -18,8 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hopular.data.registry import median_ranks
 from hopular.methods import Run, get_method
-from hopular.methods.crossfit import assign_folds
-from hopular.methods.prepared import PreparedClassifier, PreparedRegressor, fit_estimator
+from hopular.methods.prepared import PreparedClassifier, PreparedRegressor, assign_folds, fit_estimator
 
 BOTH = ["svm", "random_forest", "extra_trees", "decision_tree", "knn", "pls", "bagging", "adaboost", "stacking", "glm"]
 CLASSIFIERS = [*BOTH, "logistic", "naive_bayes", "lda", "majority"]

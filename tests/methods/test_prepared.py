@@ -14,8 +14,14 @@ import skops.io
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from hopular.methods import methods
-from hopular.methods.preparation import LARGEST, MAX_CATEGORIES, learn_preparation
-from hopular.methods.prepared import PreparedClassifier, PreparedRegressor
+from hopular.methods.prepared import (
+    FORMAT,
+    LARGEST,
+    MAX_CATEGORIES,
+    PreparedClassifier,
+    PreparedRegressor,
+    learn_preparation,
+)
 from tests.methods.test_classical import CASES, FLOORS, classes_of, make, output, table, target
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -44,7 +50,7 @@ def saved(tmp_path):
 def write(folder, content, **header):
     """A file that fits its header, whatever it holds."""
     (folder / "model.skops").write_bytes(content)
-    header = {"format": 1, "class": "PreparedClassifier", "sha256": hashlib.sha256(content).hexdigest(), **header}
+    header = {"format": FORMAT, "class": "PreparedClassifier", "sha256": hashlib.sha256(content).hexdigest(), **header}
     (folder / "model.json").write_text(json.dumps(header))
 
 
@@ -73,8 +79,8 @@ def test_models_of_another_class_or_format(saved, tmp_path):
     write(saved, content, **{"class": "PreparedRegressor"})
     with pytest.raises(ValueError, match="holds a PreparedClassifier"):
         PreparedRegressor.load(saved)
-    write(saved, content, format=2)
-    with pytest.raises(ValueError, match="model format 2"):
+    write(saved, content, format=FORMAT - 1)
+    with pytest.raises(ValueError, match=rf"model format {FORMAT - 1}, .* reads {FORMAT}\. Fit again"):
         PreparedClassifier.load(saved)
     with pytest.raises(FileNotFoundError, match=r"model\.json"):
         PreparedClassifier.load(tmp_path / "absent")
@@ -136,10 +142,11 @@ def test_scaled_is_standardised_filled_and_one_hot():
 
 
 def test_ordinal_keeps_gaps_and_filled_has_none():
+    """A constant number says only where it is missing."""
     X = pd.DataFrame({"n": [2.0, np.nan, 2.0], "c": pd.Categorical(["10", "9", None])})
     new = pd.DataFrame({"n": [7.0], "c": ["11"]})
     ordinal, filled = learn_preparation(X, "ordinal"), learn_preparation(X, "filled")
-    np.testing.assert_array_equal(ordinal.matrix(X), [[0, 1], [np.nan, 0], [0, np.nan]])
+    np.testing.assert_array_equal(ordinal.matrix(X), [[0, 1], [1, 0], [0, np.nan]])
     np.testing.assert_array_equal(ordinal.matrix(new), [[0, np.nan]])
     assert filled.matrix(X).tolist() == [[0, 1], [1, 0], [0, -1]]
     assert filled.matrix(new).tolist() == [[0, -1]]
@@ -151,8 +158,8 @@ def test_rare_and_unseen_categories_share_a_column():
     preparation = learn_preparation(X, "scaled")
     assert preparation.matrix(X).shape[1] == MAX_CATEGORIES + 1
     rare = preparation.matrix(pd.DataFrame({"c": ["c0", "unseen", "c7", None]}))
-    assert rare[:, -1].tolist() == [1, 1, 0, 0]
-    assert rare.sum(1).tolist() == [1, 1, 1, 0]
+    assert rare[:, -1].tolist() == [1, 1, 0, 1]
+    assert rare.sum(1).tolist() == [1, 1, 1, 1]
 
 
 def test_the_order_of_categories_and_unused_ones_do_not_matter():
@@ -174,5 +181,12 @@ def test_other_types_of_columns():
         }
     )
     preparation = learn_preparation(X, "ordinal")
-    assert preparation.categorical == [False, True, True, False, False]
-    assert np.array_equal(np.isnan(preparation.matrix(X)), X.isna())
+    assert preparation.categorical == [False, False, False, True, True]
+    assert np.array_equal(np.isnan(preparation.matrix(X)), X[["date", "Int64", "object", "mixed", "flag"]].isna())
+
+
+def test_numbers_whose_squares_are_not_finite():
+    preparation = learn_preparation(pd.DataFrame({"n": [1e300, -1e300, 0.0, np.nan]}), "scaled")
+    matrix = preparation.matrix(pd.DataFrame({"n": [1e300, 1e308, -1e300, 0.0, np.nan]}))
+    expected = np.sqrt(1.5)
+    np.testing.assert_allclose(matrix, [[expected, 0], [expected, 0], [-expected, 0], [0, 0], [0, 1]])
