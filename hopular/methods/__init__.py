@@ -1,6 +1,6 @@
-"""Methods: one short file each, with a `METHOD`, or with `METHODS` if it describes variants of one.
+"""Methods: each file of this folder describes one, as `METHOD`, or several that are alike, as `METHODS`.
 
-A new file in this folder is a new method.
+A file with either is all that a new method needs, beside its search space.
 
 Methods of your own can stay outside: each folder named in HOPULAR_PLUGINS (separated as in PATH) may have a folder
 `methods` with such files, and a folder `search_spaces` with their spaces.
@@ -9,6 +9,7 @@ Methods of your own can stay outside: each folder named in HOPULAR_PLUGINS (sepa
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterator
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
@@ -20,7 +21,7 @@ from hopular.settings import plugin_folders
 from hopular.util import InputError, did_you_mean
 
 __path__.extend(str(folder / "methods") for folder in plugin_folders())
-__all__ = ["Method", "MethodError", "Run", "get_method", "method_names", "methods", "module_of"]
+__all__ = ["Method", "MethodError", "Run", "get_method", "methods", "module_of"]
 
 
 class MethodError(InputError):
@@ -29,19 +30,20 @@ class MethodError(InputError):
 
 @cache
 def methods() -> dict[str, Method]:
-    """All methods by name, in alphabetical order; their libraries are imported only when an estimator is made."""
-    modules = (import_own(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__))
-    found = [method for module in modules for method in _methods_of(module)]
-    return {method.name: method for method in sorted(found, key=lambda method: method.name)}
-
-
-def method_names() -> list[str]:
-    """The names of all methods."""
-    return list(methods())
+    """Return all methods by name, in alphabetical order; their libraries are imported when an estimator is made."""
+    found: dict[str, Method] = {}
+    for module in _modules():
+        for method in _methods_of(module):
+            if method.name in found:
+                raise MethodError(
+                    f"there are two methods {method.name!r}, one of them in {module.__file__}: give it another name"
+                )
+            found[method.name] = method
+    return dict(sorted(found.items()))
 
 
 def get_method(name: str) -> Method:
-    """A method that can be used; MethodError names the nearest one or what must be installed."""
+    """Return a method that can be used; MethodError names the nearest one or what must be installed."""
     method = _find(name)
     if method is None:
         raise MethodError(
@@ -67,23 +69,25 @@ def import_own(name: str) -> ModuleType:
         raise MethodError(f"the plug-in {file} cannot be used ({why}): mend it, or change HOPULAR_PLUGINS") from error
 
 
-def _methods_of(module: ModuleType) -> tuple[Method, ...]:
-    """The methods that a file describes; none if it is what some of them share."""
-    return (module.METHOD,) if hasattr(module, "METHOD") else getattr(module, "METHODS", ())
+def module_of(name: str) -> str:
+    """Return the full name of the module that describes a method."""
+    method = get_method(name)
+    return next(module.__name__ for module in _modules(first=name) if method in _methods_of(module))
 
 
 def _find(name: str) -> Method | None:
-    """The method of this name; the other files are not imported if its own is called the same."""
-    if any(found.name == name for found in pkgutil.iter_modules(__path__)):
-        method: Method | None = getattr(import_own(f"{__name__}.{name}"), "METHOD", None)
-        if method is not None and method.name == name:
-            return method
-    return methods().get(name)
+    """Find a method; the other files are not imported if it has one of its own name."""
+    module = next(_modules(first=name), None)
+    method = getattr(module, "METHOD", None)
+    return method if method is not None and method.name == name else methods().get(name)
 
 
-def module_of(name: str) -> str:
-    """Return the full name of the module that a method is defined in, mostly called as the method."""
-    method = get_method(name)
-    files = sorted((found.name for found in pkgutil.iter_modules(__path__)), key=lambda file: file != name)
-    modules = (import_own(f"{__name__}.{file}") for file in files)
-    return next(module.__name__ for module in modules if method in _methods_of(module))
+def _modules(first: str = "") -> Iterator[ModuleType]:
+    """Import the files of this folder and of plug-in folders one by one, the one called `first` before the others."""
+    files = sorted((found.name for found in pkgutil.iter_modules(__path__)), key=lambda file: file != first)
+    yield from (import_own(f"{__name__}.{file}") for file in files)
+
+
+def _methods_of(module: ModuleType) -> tuple[Method, ...]:
+    """Return the methods that a file describes; none if it is what some of them share."""
+    return (module.METHOD,) if hasattr(module, "METHOD") else getattr(module, "METHODS", ())

@@ -29,7 +29,7 @@ OF_THE_SEARCH = ("hopular.trials", "hopular.evaluation")
 NOT_COMPUTING = (
     *("hopular", "hopular.methods", "search_spaces"),  # lists of what there is: the packages, not what is in them
     "hopular.methods.method",  # the contract: what a method declares is in its own file
-    *("hopular.settings", "hopular.redaction", "hopular.formatting"),
+    *("hopular.settings", "hopular.util", "hopular.redaction", "hopular.formatting"),
     # The rows are known by a fingerprint of their own, however they were read.
     *("hopular.data", "hopular.data.dataset"),
     # These carry jobs, records and models, and decide nothing.

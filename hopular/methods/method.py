@@ -28,6 +28,9 @@ class Run:
     max_seconds: float | None = None  # a fit that can stop early ends by then; others are stopped from outside
 
 
+Make = Callable[[Task, Mapping[str, Any], Run], Any]
+
+
 @dataclass(frozen=True)
 class Method:
     """A name and a way to make its estimator.
@@ -43,7 +46,7 @@ class Method:
     name: str
     title: str
     group: Group
-    make: Callable[[Task, Mapping[str, Any], Run], Any]
+    make: Make
     tasks: tuple[Task, ...] = ("classification", "regression")
     paper_name: str | None = None  # its row in the paper's table of median ranks
     paper_note: str = ""  # where it is not like for like with that row

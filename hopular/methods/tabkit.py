@@ -1,4 +1,4 @@
-"""What the methods of pytabkit share: its estimators behind the contract of a Method. No method by itself."""
+"""RealMLP with tuned defaults (Holzmüller et al., 2024) and TabM (Gorishniy et al., 2024), from pytabkit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pandas as pd
 from sklearn.base import BaseEstimator, clone
 
 from hopular.data.dataset import Task
-from hopular.methods.method import Run
+from hopular.methods.method import Make, Method, Run
 from hopular.methods.prepared import Array, PreparedClassifier, PreparedRegressor, fit_prior
 
 DEVICES = {"auto": None, "cuda": "cuda:0"}  # as pytabkit names them
@@ -107,17 +107,39 @@ class TabkitRegressor(PreparedRegressor):
         raise NotImplementedError("a model of pytabkit cannot be saved without pickle; fit it again instead")
 
 
-def make_tabkit(family: str, task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """The classifier or regressor of a family such as "TabM_D"."""
-    settings = {
-        **params,
-        "random_state": run.seed,
-        "n_threads": run.threads,
-        "device": DEVICES.get(run.device, run.device),
-        "verbosity": 0,
-    }
-    if task == "classification":
-        model = TabkitModel(f"{family}_Classifier", settings)
-        return TabkitClassifier(model, preparation="filled", max_seconds=run.max_seconds)
-    model = TabkitModel(f"{family}_Regressor", settings)
-    return TabkitRegressor(model, preparation="filled", max_seconds=run.max_seconds)
+def _maker(family: str) -> Make:
+    """Return the `make` of a family such as "TabM_D", with pytabkit's defaults; it stops early by `eval_set`."""
+
+    def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
+        settings = {
+            **params,
+            "random_state": run.seed,
+            "n_threads": run.threads,
+            "device": DEVICES.get(run.device, run.device),
+            "verbosity": 0,
+        }
+        kind, wrapper = ("Classifier", TabkitClassifier) if task == "classification" else ("Regressor", TabkitRegressor)
+        model = TabkitModel(f"{family}_{kind}", settings)
+        return wrapper(model, preparation="filled", max_seconds=run.max_seconds)
+
+    return make
+
+
+METHODS = tuple(
+    Method(
+        name=name,
+        title=title,
+        group="modern",
+        make=_maker(family),
+        packages=("pytabkit", "torch"),
+        extra="modern",
+        cost=8.0,
+        needs_validation=True,
+        uses_gpu=True,
+        notes=(ending, "cannot be saved"),
+    )
+    for name, title, family, ending in (
+        ("realmlp", "RealMLP", "RealMLP_TD", "stops by max_seconds"),
+        ("tabm", "TabM", "TabM_D", "max_seconds is enforced from outside"),
+    )
+)

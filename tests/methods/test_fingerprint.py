@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import hopular.methods
-from hopular.methods import fingerprint, methods
+from hopular.methods import MethodError, fingerprint, methods, module_of
 from hopular.methods.fingerprint import (
     NOT_COMPUTING,
     SEARCH,
@@ -23,7 +23,7 @@ from hopular.methods.fingerprint import (
     sources,
     take_fingerprint,
 )
-from hopular.methods.plain import VARIANTS
+from hopular.methods.perceptrons import PLAIN
 from tests.toys import edit, plugin_methods, write_plugin
 
 ROOT = Path(hopular.__file__).parents[1]
@@ -129,7 +129,7 @@ def test_code_versions_and_device_each_change_the_digest() -> None:
 
 
 def modules_of(method: str) -> set[str]:
-    return set(sources((f"hopular.methods.{method}", f"search_spaces.{method}")))
+    return set(sources((module_of(method), f"search_spaces.{method}")))
 
 
 def test_hopular_is_its_model_and_recipe_and_no_other_method() -> None:
@@ -137,13 +137,13 @@ def test_hopular_is_its_model_and_recipe_and_no_other_method() -> None:
     files = ("architecture", "association", "block", "encoding", "estimator", "lamb", "masking", "members", "network")
     assert {f"hopular.model.{name}" for name in (*files, "recipe", "table", "trainer")} <= own
     assert {name for name in own if not name.startswith("hopular.model")} == {
-        *("hopular.methods.hopular", "search_spaces.hopular")
+        *("hopular.methods.hopular", "hopular.methods.networks", "search_spaces.hopular")
     }
     assert "hopular.model.npt" in modules_of("npt") - own
     assert {f"hopular.model.{name}" for name in ("perceptrons", "perceptron_estimators")} <= modules_of("mlp") - own
 
 
-@pytest.mark.parametrize("method", ["mlp", "snn", *VARIANTS])
+@pytest.mark.parametrize("method", ["mlp", "snn", *PLAIN])
 def test_the_code_of_networks_counts(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Any change of the layers, of the estimators or of the training that all networks share is one of the method."""
     read = fingerprint._read
@@ -160,9 +160,13 @@ def test_the_code_of_networks_counts(method: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_method_has_nothing_of_another() -> None:
+    """Not of one in another file: those that share a file change together."""
     assert modules_of("knn") == {
-        *("hopular.methods.knn", "hopular.methods.prepared", "hopular.methods.preparation", "search_spaces.knn")
+        *("hopular.methods.simple", "hopular.methods.prepared", "search_spaces.knn"),
+        *("hopular.model", "hopular.model.columns"),
     }
+    assert not modules_of("xgboost") & {f"hopular.methods.{name}" for name in ("lightgbm", "catboost", "prepared")}
+    assert not modules_of("npt") & {"hopular.methods.hopular", "hopular.methods.perceptrons"}
     assert not any(name.startswith("hopular.model") for name in sources(SEARCH, ("hopular.trials",)))
 
 
@@ -182,24 +186,31 @@ def test_nothing_that_a_fit_imports_is_left_out() -> None:
     """The imports found in the source, against those that Python itself has made after a fit."""
     program = """
 import json, sys
+from importlib import import_module
 import numpy as np, pandas as pd
-from hopular.methods import Run, get_method
+from hopular.methods import Run, _methods_of
 X = pd.DataFrame({"x": np.arange(30.0), "c": pd.Categorical(["a", "b", "c"] * 10)})
 y = pd.Series(["u", "v"] * 15)
 found = {}
-for name, params in json.loads(sys.argv[1]).items():
+for name, (module, params) in json.loads(sys.argv[1]).items():
     before = set(sys.modules)
-    made = get_method(name).make("classification", params, Run())
+    [method] = [method for method in _methods_of(import_module(module)) if method.name == name]
+    made = method.make("classification", params, Run())
     made.fit(X, y, eval_set=(X[:6], y[:6])).predict_proba(X)
     found[name] = [module for module in set(sys.modules) - before if module.startswith("hopular")]
 print(json.dumps(found))
 """
     settings = {"hopular": {"max_epochs": 1}, "mlp": {"max_epochs": 1}, "knn": {}, "xgboost": {}, "stacking": {}}
-    done = subprocess.run(
-        [sys.executable, "-c", program, json.dumps(settings)], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    given = json.dumps({name: (module_of(name), params) for name, params in settings.items()})
+    done = subprocess.run([sys.executable, "-c", program, given], capture_output=True, text=True, check=True, cwd=ROOT)
     for name, loaded in json.loads(done.stdout).items():
         assert set(loaded) - {*NOT_COMPUTING} <= modules_of(name), name
+
+
+def test_two_methods_of_one_name_are_refused(plugin: Path) -> None:
+    write_plugin(plugin, "other", METHOD.format(helper="answers"))
+    with pytest.raises(MethodError, match=r"two methods 'mine', one of them in .*other\.py: give it another name"):
+        methods()
 
 
 def test_a_space_without_a_file_is_refused(plugin: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from hopular.data.dataset import Task
 from hopular.methods import Run, get_method, methods
-from hopular.methods.plain import VARIANTS as PLAIN
+from hopular.methods.perceptrons import PLAIN
 from hopular.methods.saved import CLASS_FILE, NotSavableError, load_model, save_model
 from hopular.methods.tabkit import TabkitClassifier, TabkitModel
 

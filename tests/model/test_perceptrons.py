@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from hopular.data.registry import median_ranks
 from hopular.methods import get_method
 from hopular.methods.method import Run
-from hopular.methods.plain import VARIANTS
+from hopular.methods.perceptrons import PLAIN
 from hopular.model import checkpoint
 from hopular.model.estimator import HopularEstimator
 from hopular.model.members import Draw, Linear, Network, Norm, pick
@@ -154,7 +154,7 @@ def test_a_self_normalising_network_keeps_mean_and_variance() -> None:
 
 
 def test_a_method_for_each_kind_of_plain_network() -> None:
-    assert list(VARIANTS) == list(KINDS)
+    assert list(PLAIN) == list(KINDS)
     rows = median_ranks()
     for kind in KINDS:
         method = get_method(kind)
