@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """More trees for medium datasets."""
+    """Draw more trees for medium datasets."""
     return {
         "n_estimators": trial.suggest_int("n_estimators", 25, 400 if size == "small" else 800, log=True),
         "learning_rate": trial.suggest_float("learning_rate", 0.02, 2.0, log=True),

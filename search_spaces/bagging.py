@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """200 trees always: more is never worse, only slower."""
+    """Draw shares; the trees are always 200, since more are never worse, only slower."""
     return {
         "max_samples": trial.suggest_float("max_samples", 0.3, 1.0),
         "max_features": trial.suggest_float("max_features", 0.3, 1.0),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """Deeper trees for medium datasets."""
+    """Draw deeper trees for medium datasets."""
     return {
         "max_depth": trial.suggest_int("max_depth", 2, 12 if size == "small" else 24),
         "min_samples_leaf": trial.suggest_int("min_samples_leaf", 1, 50, log=True),

@@ -6,5 +6,5 @@ from typing import Any
 
 
 def grid(size: str) -> list[dict[str, Any]]:
-    """One setting: the default members."""
+    """Return one setting: the default members."""
     return [{}]

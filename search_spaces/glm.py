@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """From ridge to lasso."""
+    """Draw from ridge to lasso."""
     return {
         "alpha": trial.suggest_float("alpha", 1e-4, 1.0, log=True),
         "l1_ratio": trial.suggest_float("l1_ratio", 0.0, 1.0),

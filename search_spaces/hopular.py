@@ -26,7 +26,7 @@ UNREGULARISED = {
 
 
 def grid(size: str, architecture: str = "default") -> list[dict[str, Any]]:
-    """12 settings for small datasets; for medium ones each with both start values of gamma, and the unregularised."""
+    """Return 12 settings for small datasets; for medium ones each with both gammas, and unregularised ones."""
     networks, betas = NETWORKS[architecture], BETA[architecture]
     gammas = GAMMA if size == "medium" else GAMMA[:1]
     settings: list[dict[str, Any]] = [

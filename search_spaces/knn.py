@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """More neighbours for medium datasets."""
+    """Draw more neighbours for medium datasets."""
     return {
         "n_neighbors": trial.suggest_int("n_neighbors", 1, 50 if size == "small" else 200, log=True),
         "weights": trial.suggest_categorical("weights", ["uniform", "distance"]),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """From almost nothing to all the way."""
+    """Draw from almost nothing to all the way."""
     return {
         "shrinkage": trial.suggest_float("shrinkage", 1e-4, 1.0, log=True),
     }

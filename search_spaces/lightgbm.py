@@ -7,10 +7,9 @@ too, has 0.0001 as the lower bound of gamma, and passes neither gamma, depth nor
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 LEARNING_RATE = (0.0001, 0.5)  # log-uniform, minus SHIFT
 MAX_DEPTH = (1, 11)
@@ -29,7 +28,7 @@ SMALLEST_RATE = 1e-9  # LightGBM refuses the learning rate 0, where the shift le
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """One setting; the space is the same for small and medium datasets. Shifted values are drawn before the shift."""
+    """Draw a setting, shifted values before the shift; the space is the same for small and medium datasets."""
     learning_rate = trial.suggest_float("learning_rate_plus_shift", *LEARNING_RATE, log=True) - SHIFT
     return {
         "learning_rate": max(learning_rate, SMALLEST_RATE),

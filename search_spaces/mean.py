@@ -6,5 +6,5 @@ from typing import Any
 
 
 def grid(size: str) -> list[dict[str, Any]]:
-    """Its one setting."""
+    """Return its one setting."""
     return [{}]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from optuna import Trial
 
-def suggest(trial: Any, size: str) -> dict[str, Any]:
-    """Up to four layers for small datasets, up to eight for medium-sized ones."""
+
+def suggest(trial: Trial, size: str) -> dict[str, Any]:
+    """Draw up to four layers for small datasets, up to eight for medium ones."""
     return {
         "n_layers": trial.suggest_int("n_layers", 1, 4 if size == "small" else 8),
         "width": trial.suggest_int("width", 32, 512, log=True),

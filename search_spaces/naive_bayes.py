@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """From almost nothing to almost the same variance everywhere."""
+    """Draw from almost nothing to almost the same variance everywhere."""
     return {
         "var_smoothing": trial.suggest_float("var_smoothing", 1e-6, 1.0, log=True),
     }

@@ -30,6 +30,6 @@ EMBEDDING = (32, 128)  # the second for small datasets alone
 
 
 def grid(size: str) -> list[dict[str, Any]]:
-    """8 settings for medium-sized datasets; for small ones each with both embedding dimensions."""
+    """Return 8 settings for medium datasets; for small ones each with both embedding dimensions."""
     dimensions = EMBEDDING if size == "small" else EMBEDDING[:1]
     return [{**BASE, **change, "embedding_dim": e} for e in dimensions for change in CHANGES]

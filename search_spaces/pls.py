@@ -6,6 +6,6 @@ from typing import Any
 
 
 def grid(size: str) -> list[dict[str, Any]]:
-    """Up to 20 components, or 50 for medium datasets."""
+    """Return up to 20 components, or 50 for medium datasets."""
     components = (1, 2, 3, 5, 7, 10, 15, 20) if size == "small" else (1, 2, 3, 5, 10, 20, 30, 50)
     return [{"n_components": count} for count in components]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """500 trees always: more is never worse, only slower."""
+    """Draw a setting; the trees are always 500, since more are never worse, only slower."""
     return {
         "max_features": trial.suggest_categorical("max_features", ["sqrt", "log2", 0.3, 0.6, 1.0]),
         "min_samples_leaf": trial.suggest_int("min_samples_leaf", 1, 20, log=True),

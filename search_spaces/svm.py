@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """Costs that a medium dataset cannot afford in time are left out there."""
+    """Draw a setting; costs that take too long on medium datasets are left out there."""
     return {
         "C": trial.suggest_float("C", 0.03, 1000.0 if size == "small" else 30.0, log=True),
         "gamma": trial.suggest_float("gamma", 1e-4, 1.0, log=True),

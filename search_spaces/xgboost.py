@@ -7,10 +7,9 @@ that is drawn only where it is on.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from optuna import Trial
+from optuna import Trial
 
 LEARNING_RATE = (-7, 0)  # log-uniform
 MAX_DEPTH = (1, 10)
@@ -35,7 +34,7 @@ def _zero_or_log_uniform(trial: Trial, name: str, exponents: tuple[float, float]
 
 
 def suggest(trial: Trial, size: str) -> dict[str, Any]:
-    """One setting; the space is the same for small and medium datasets."""
+    """Draw a setting; the space is the same for small and medium datasets."""
     return {
         "learning_rate": _log_uniform(trial, "learning_rate", LEARNING_RATE),
         "max_depth": trial.suggest_int("max_depth", *MAX_DEPTH),

@@ -81,7 +81,7 @@ def test_the_constants_are_the_paper_s():
     assert catboost.LEARNING_RATE == (-5, 0)
     assert catboost.RANDOM_STRENGTH == catboost.LEAF_ESTIMATION_ITERATIONS == (1, 20)
     assert catboost.MAX_SIZE == (0, 25)
-    assert [E(exponent) for exponent in catboost.L2_LEAF_REGULARIZATION] == pytest.approx([1, 10])
+    assert catboost.L2_LEAF_REGULARIZATION == (1, 10)
     assert catboost.BAGGING_TEMPERATURE == (0, 1)
     assert lightgbm.LEARNING_RATE == (0.0001, 0.5)
     assert lightgbm.MAX_DEPTH == (1, 11)
