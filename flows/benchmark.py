@@ -117,7 +117,7 @@ def _run_plan(plan: Plan, runner: Any, courses: list[Course], pool: WorkerPool) 
         name: _refit(runner, pool, ranked, decision, courses) for name, decision in decisions.items() if decision.chosen
     }
     champions = {name: _champion(decision, refits.get(name)) for name, decision in decisions.items()}
-    last = {"results": results, "ranked": ranked, "failed": failed, "changes": None, "champions": champions}
+    last = {"ranked": ranked, "failed": failed, "changes": None, "champions": champions}
     refitted = [future for future in refits.values() if future.state.is_completed()]  # one that failed holds up nothing
     outcome: dict[str, Any] = _submit(runner, report, refitted, **last).result()
     return outcome

@@ -94,7 +94,7 @@ def _report_all(plan: Plan, latest: Results) -> dict[str, Any]:
     results = latest if own is None else merge([_others(own, latest), latest])
     results = replace(results, id=name, command=latest.command)
     changes = None if before is None else changes_since(before, results)
-    outcome: dict[str, Any] = report(results, rank(results, {}), {}, changes, {})
+    outcome: dict[str, Any] = report(rank(results, {}), {}, changes, {})
     return outcome
 
 

@@ -12,7 +12,6 @@ from prefect.artifacts import create_link_artifact, create_markdown_artifact, cr
 from prefect.cache_policies import NO_CACHE
 from prefect.runtime import flow_run
 
-import hopular.report
 from flows.retries import RETRY
 from flows.tracking.champion import Candidate, decide
 from flows.tracking.lineage import Lineage
@@ -21,16 +20,12 @@ from flows.tracking.summary import save_summary
 from hopular import settings
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.results import Results, architecture_of
-from hopular.evaluation.scores import failed_units
-from hopular.evaluation.verdict import headline
+from hopular.evaluation.verdict import Standings
 from hopular.formatting import plural
 from hopular.paper.footprint import kept_footprint
-from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown
-from hopular.report.page import write_report
-from hopular.report.statistics import cost_plots, significance
+from hopular.report.leaderboard import to_csv, to_latex, to_markdown
+from hopular.report.page import write_plots, write_report
 
-STYLE = Path(hopular.report.__file__).parent / "page.css"
-ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"
 LAST: dict[str, Any] = {"cache_policy": NO_CACHE, "timeout_seconds": 1800, **RETRY}
 
 
@@ -44,34 +39,38 @@ def rank(results: Results, candidates: Mapping[str, list[Candidate]]) -> dict[st
     """Rank the methods, and decide for each dataset whether its winner by validation is to be its champion."""
     client = open_store()
     decisions = {dataset: decide(client, dataset, units) for dataset, units in candidates.items()}
-    return {"table": leaderboard(results), "headline": headline(results), "decisions": decisions}
+    standings = Standings(results)
+    get_run_logger().info("%s", standings.headline)
+    return {"standings": standings, "decisions": decisions}
 
 
 @task(name="report", **LAST)
 def report(
-    results: Results,
     ranked: Mapping[str, Any],
     failed: Mapping[str, str],
     changes: Comparison | None,
     champions: Mapping[str, str],
 ) -> dict[str, Any]:
     """Write the report and the leaderboard in every form; put them into the tracking store and the run's artifacts."""
-    folder, table = report_folder(results.id), ranked["table"]
+    standings: Standings = ranked["standings"]
+    results, table = standings.results, standings.table
+    folder = report_folder(results.id)
     results.save(folder)
-    page = write_report(results, folder / "report.html", changes=changes, footprint=_footprint())
+    page = write_report(standings, folder / "report.html", changes=changes, footprint=_footprint())
     for name, text in (("csv", to_csv(table)), ("md", to_markdown(table)), ("tex", to_latex(table))):
         (folder / f"leaderboard.{name}").write_text(text, encoding="utf-8")
-    write_plots(results, folder / "plots")
-    ranks = {f"rank_{row['method']}": row["mean_rank"] for row in table.to_dict("records")}
+    write_plots(standings, folder / "plots")
+    rows = [{str(name): value for name, value in row.items()} for row in table.to_dict("records")]
+    ranks = {f"rank_{row['method']}": row["mean_rank"] for row in rows}
     run_id = save_summary(open_store(), results, lineage_of(results), ranks, folder)
     key = "".join(letter if letter.isalnum() else "-" for letter in results.id.lower())
-    create_table_artifact(table.to_dict("records"), key=f"leaderboard-{key}", description=ranked["headline"])
-    lines = [f"# {results.id}", "", ranked["headline"], "", to_markdown(table), *_failures(results, failed)]
+    create_table_artifact(rows, key=f"leaderboard-{key}", description=standings.headline)
+    lines = [f"# {results.id}", "", standings.headline, "", to_markdown(table), *_failures(standings, failed)]
     create_markdown_artifact("\n".join(lines), key=f"report-{key}", description="Leaderboard and failures")
     create_link_artifact(page.as_uri(), key=f"page-{key}", description="The whole report")
     return {
         "benchmark": results.id,
-        "headline": ranked["headline"],
+        "headline": standings.headline,
         "report": str(page),
         "run_id": run_id,
         "champions": dict(champions),
@@ -79,7 +78,7 @@ def report(
         "reused": sum(unit.is_reused for unit in results.units),
         "failed": {
             **failed,
-            **{f"{unit.method} on {unit.dataset} {unit.split}": unit.reason for unit in failed_units(results)},
+            **{f"{unit.method} on {unit.dataset} {unit.split}": unit.reason for unit in standings.failed},
         },
     }
 
@@ -100,21 +99,6 @@ def lineage_of(results: Results) -> Lineage:
     )
 
 
-def write_plots(results: Results, folder: Path) -> None:
-    """The report's plots as files of their own, with the style that they have on the page."""
-    drawn = {"ranks": significance(results).diagram}
-    drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(results), 1)}
-    style = f"<style><![CDATA[{STYLE.read_text(encoding='utf-8')}{ALONE}]]></style>"
-    folder.mkdir(parents=True, exist_ok=True)
-    for old in folder.glob("*.svg"):
-        old.unlink()
-    for name, plot in drawn.items():
-        if plot:
-            head, end, rest = str(plot).partition(">")
-            text = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1) + end + style + rest
-            (folder / f"{name}.svg").write_text(text, encoding="utf-8")
-
-
 def _footprint() -> pd.DataFrame | None:
     """What was measured on this machine; a damaged file of it is no reason to lose a benchmark's report."""
     try:
@@ -124,8 +108,8 @@ def _footprint() -> pd.DataFrame | None:
         return None
 
 
-def _failures(results: Results, failed: Mapping[str, str]) -> list[str]:
-    units = [f"- {unit.method} on {unit.dataset} {unit.split}: {unit.reason}" for unit in failed_units(results)]
+def _failures(standings: Standings, failed: Mapping[str, str]) -> list[str]:
+    units = [f"- {unit.method} on {unit.dataset} {unit.split}: {unit.reason}" for unit in standings.failed]
     lines = [*(f"- {name}: {why}" for name, why in failed.items()), *units]
     return ["", "## Failed", "", *lines] if lines else []
 

@@ -147,6 +147,7 @@ class Fitted:
         return Path(folder)
 
     def _write(self, folder: Path) -> None:
+        from hopular.evaluation.verdict import Standings
         from hopular.report.page import write_report
 
         os.chmod(folder, 0o755)  # a temporary folder is for its owner alone
@@ -154,7 +155,7 @@ class Fitted:
         if (self.folder / ROWS_FILE).is_file():
             shutil.copy2(self.folder / ROWS_FILE, folder / ROWS_FILE)
         self.results.save(folder / RESULTS_FOLDER)
-        write_report(self.results, folder / REPORT_FILE)
+        write_report(Standings(self.results), folder / REPORT_FILE)
         (folder / COMMAND_FILE).write_text(f"{self.facts.command}\n", encoding="utf-8")
         note = {
             "format": FORMAT,

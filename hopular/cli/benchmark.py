@@ -173,12 +173,13 @@ def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
     """The leaderboard, what failed, and where to look further."""
     from flows.publish import counted
     from hopular.evaluation.results import Results
-    from hopular.report.leaderboard import leaderboard, to_rich
+    from hopular.report.leaderboard import read_csv, to_rich
 
-    results = Results.load(Path(outcome["report"]).parent)
+    folder = Path(outcome["report"]).parent
+    results = Results.load(folder)
     if not is_quiet:
         title = f"{results.id}: test rows of {plural(len(results.datasets), 'dataset')}"
-        console().print(to_rich(leaderboard(results), title, console().width))
+        console().print(to_rich(read_csv(folder / "leaderboard.csv"), title, console().width))
         say(f"\n{outcome['headline']}")
         say(f"{counted(outcome).capitalize()}.\n", style="dim")
     for name, why in outcome["failed"].items():

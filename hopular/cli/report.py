@@ -1,9 +1,9 @@
-"""`hopular report`, `compare` and `paper`: results that are in the tracking store, looked at again."""
+"""`hopular report`, `compare` and `paper`: show results from the tracking store again."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,12 +15,14 @@ from hopular.formatting import plural
 if TYPE_CHECKING:
     import pandas as pd
 
+    from hopular.evaluation.compare import Comparison
     from hopular.evaluation.results import Results
+    from hopular.evaluation.verdict import Standings
 
-Benchmarks = Annotated[str, Parameter(help="Ids of benchmarks; several are merged. By default the latest.")]
+Benchmarks = Annotated[str, Parameter(help="Ids of benchmarks; several are merged. The default is the latest.")]
 Output = Annotated[Path | None, Parameter(name=["--output", "-o"], help="File to write.")]
 Form = Annotated[Literal["html", "terminal", "markdown", "csv", "latex"], Parameter(name=["--form", "-f"])]
-List = Annotated[bool, Parameter(name=["--list", "-l"], negative="", show_default=False, help="List what there is.")]
+List = Annotated[bool, Parameter(name=["--list", "-l"], negative="", show_default=False, help="List the benchmarks.")]
 
 
 def report(
@@ -40,32 +42,30 @@ def report(
     if list:
         _show_list(json)
         return
-    results = load(*benchmarks)
-    if json:
-        from hopular.report.leaderboard import leaderboard
+    from hopular.evaluation.verdict import Standings
 
-        show_json({"id": results.id, "leaderboard": records(leaderboard(results))})
-        return
-    if form == "html":
+    standings = Standings(_load(*benchmarks))
+    if json:
+        show_json({"id": standings.results.id, "leaderboard": _records(standings.table)})
+    elif form == "html":
         from hopular.paper.footprint import kept_footprint
         from hopular.report.page import write_report
 
-        path = output or Path(f"{results.id}.html")
-        write_report(results, path, footprint=kept_footprint())
+        path = output or Path(f"{standings.results.id}.html")
+        write_report(standings, path, footprint=kept_footprint())
         say(f"report   {path.resolve()}")
-        return
-    _write(results, form, output)
+    else:
+        _write(standings, form, output)
 
 
-def _write(results: Results, form: str, output: Path | None) -> None:
-    """The leaderboard in one of its plain forms, to a file or to standard output."""
-    from hopular.report.leaderboard import leaderboard, to_csv, to_latex, to_markdown, to_rich
+def _write(standings: Standings, form: str, output: Path | None) -> None:
+    """Write the leaderboard in one of its plain forms, to a file or to standard output."""
+    from hopular.report.leaderboard import to_csv, to_latex, to_markdown, to_rich
 
-    board = leaderboard(results)
     if form == "terminal":
-        console().print(to_rich(board, results.id, console().width))
+        console().print(to_rich(standings.table, standings.results.id, console().width))
         return
-    text = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form](board)
+    text = {"markdown": to_markdown, "csv": to_csv, "latex": to_latex}[form](standings.table)
     if output is None:
         print(text, end="")
     else:
@@ -88,8 +88,8 @@ def _show_list(is_json: bool) -> None:
 
 
 def compare(
-    before: Annotated[str, Parameter(help="Id of a benchmark.")],
-    after: Annotated[str, Parameter(help="Id of another one.")],
+    before: Annotated[str, Parameter(help="Id of the earlier benchmark.")],
+    after: Annotated[str, Parameter(help="Id of the later benchmark.")],
     /,
     *,
     json: Json = False,
@@ -101,29 +101,26 @@ def compare(
     """
     from hopular.evaluation.compare import compare as compare_results
 
-    changes = compare_results(load(before), load(after))
+    changes = compare_results(_load(before), _load(after))
     if json:
-        show_json(
-            {
-                "leaders": records(changes.leaders),
-                "scores": records(changes.scores),
-                "new_datasets": changes.new_datasets,
-                "gone_datasets": changes.gone_datasets,
-                "changed_datasets": changes.changed_datasets,
-                "new_methods": changes.new_methods,
-                "gone_methods": changes.gone_methods,
-                "newly_failed": changes.newly_failed,
-                "recovered": changes.recovered,
-                "renamed": changes.renamed,
-            }
-        )
+        tables = {"leaders": _records(changes.leaders), "scores": _records(changes.scores)}
+        show_json({**tables, **{name: getattr(changes, name) for name in (*_LISTS, *_PAIRS, "renamed")}})
         return
-    for what in ("new_datasets", "gone_datasets", "changed_datasets", "new_methods", "gone_methods"):
+    _show_changes(changes)
+
+
+# Fields of a comparison: lists of names, and lists of datasets with methods.
+_LISTS = ("new_datasets", "gone_datasets", "changed_datasets", "new_methods", "gone_methods")
+_PAIRS = ("newly_failed", "recovered")
+
+
+def _show_changes(changes: Comparison) -> None:
+    for what in _LISTS:
         if names := getattr(changes, what):
             say(f"{what.replace('_', ' ')}: {', '.join(names)}")
     for old, new in changes.renamed:
         say(f"not the same method: {old} before, {new} now")
-    for what in ("newly_failed", "recovered"):
+    for what in _PAIRS:
         if pairs := getattr(changes, what):
             say(f"{what.replace('_', ' ')}: {', '.join(f'{method} on {dataset}' for dataset, method in pairs)}")
     leaders = changes.leaders[changes.leaders["is_changed"]]
@@ -136,32 +133,32 @@ def compare(
         show_table(("dataset", "led before", "leads now", "its lead is"), rows)
     if len(changes.moved):
         moved = [
-            (row["dataset"], row["method"], row["metric"], f"{row['before']:z.4g}", f"{row['after']:z.4g}", _sense(row))
+            (
+                *(row["dataset"], row["method"], row["metric"], f"{row['before']:z.4g}", f"{row['after']:z.4g}"),
+                "better" if row["is_better"] else "worse",
+            )
             for row in changes.moved.to_dict("records")
         ]
         show_table(("dataset", "method", "metric", "before", "after", "is"), moved, right=("before", "after"))
-    compared = len(changes.scores)
-    scores = f"{len(changes.moved)} of {plural(compared, 'score')} moved by more than noise"
+    scores = f"{len(changes.moved)} of {plural(len(changes.scores), 'score')} moved by more than noise"
     say(f"{scores}; {plural(len(leaders), 'new leader')}.")
-
-
-def _sense(row: Mapping[Hashable, Any]) -> str:
-    return "better" if row["is_better"] else "worse"
 
 
 def paper(
     *benchmarks: Benchmarks,
     footprint: Annotated[
-        bool, Parameter(negative="", show_default=False, help="Measure memory and step time here, once.")
+        bool,
+        Parameter(negative="", show_default=False, help="Measure memory and step time here, and keep the figures."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Print the paper's tables with its figures beside ours.
+    """Print the paper's tables with our figures beside them.
 
     For example
       hopular paper
       hopular paper small-paper-1a2b3c4d
     """
+    from hopular.evaluation.verdict import Standings
     from hopular.paper.footprint import Case, kept_footprint, measure_paper
     from hopular.paper.tables import paper_tables
 
@@ -172,11 +169,11 @@ def paper(
             style="dim",
         )
 
-    results = load(*benchmarks)
+    standings = Standings(_load(*benchmarks))
     measured = measure_paper(on_case=announce) if footprint else kept_footprint()
-    tables = paper_tables(results, measured)
+    tables = paper_tables(standings, measured)
     if json:
-        show_json({table.name: records(table.frame) for table in tables})
+        show_json({table.name: _records(table.frame) for table in tables})
         return
     for table in tables:
         say(f"\n{table.title} ({table.source})", style="bold")
@@ -187,15 +184,15 @@ def paper(
 
 
 def _notes_of_rows(frame: pd.DataFrame) -> list[str]:
-    """The notes on rows of a table, each once; a column of sentences is too wide for a terminal."""
+    """Return the notes on rows of a table, each once: a column of sentences is too wide for a terminal."""
     if "note" not in frame.columns:
         return []
     noted = frame[frame["note"] != ""].groupby("note", sort=False)["title"]
     return [f"{', '.join(titles)}: {note}" for note, titles in noted]
 
 
-def records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
-    """The rows of a table for JSON, which knows neither NaN nor infinity: both are null."""
+def _records(table: pd.DataFrame) -> list[dict[Hashable, Any]]:
+    """Return the rows of a table for JSON, where NaN and infinity become null."""
     return [
         {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in row.items()}
         for row in table.to_dict("records")
@@ -210,8 +207,8 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def load(*benchmarks: str) -> Results:
-    """The results of benchmarks from the tracking store, merged; by default the latest."""
+def _load(*benchmarks: str) -> Results:
+    """Load the results of benchmarks from the tracking store and merge them; by default those of the latest."""
     from flows.tracking.store import open_store
     from flows.tracking.summary import load_results
     from hopular.evaluation.compare import merge

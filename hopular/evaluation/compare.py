@@ -1,4 +1,4 @@
-"""What changed between two benchmarks and whether it is noise; and several benchmarks as one."""
+"""Compare two benchmarks, telling changes from noise; merge several benchmarks into one."""
 
 from __future__ import annotations
 
@@ -10,21 +10,13 @@ import numpy as np
 import pandas as pd
 
 from hopular.evaluation.results import Results, architecture_of, title
-from hopular.evaluation.scores import (
-    NORMAL,
-    directions,
-    failed_pairs,
-    leaderboard_matrix,
-    orient,
-    primary_scores,
-    summarise,
-    units_run,
-)
+from hopular.evaluation.scores import noise_of_difference, units_run
+from hopular.evaluation.verdict import Standings
 from hopular.util import InputError
 
-PAIR = ["dataset", "method"]
-EFFORT = ("budget", "limits", "replicates")  # settings that must be the same for scores on a dataset to be compared
-LABELLED = (*EFFORT, "architecture", "splits", "seed")  # settings of which a merged benchmark has those of each
+# Settings that must be the same for scores on a dataset to be compared, and those a merged benchmark keeps of each.
+_EFFORT = ("budget", "limits", "replicates")
+_LABELLED = (*_EFFORT, "architecture", "splits", "seed")
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,11 +24,11 @@ class Comparison:
     """Two benchmarks side by side.
 
     `leaders` has a row per dataset of both: the best methods `before` and `after`, `is_changed`, and whether the new
-    leader's lead over the old one `is_noise` (None if that cannot be told, as where the old one has failed). `scores`
-    has a row per dataset and method of both in the primary `metric`: `before`, `after`, `difference`, `noise` (what a
-    difference must exceed; NaN if nothing is known of it) and whether it `is_moved` and `is_better`. What failed in one
-    of them only is not in it but in `newly_failed` and `recovered`, as pairs of dataset and method. `renamed` are the
-    titles, before and after, of methods that are not quite the same in both, such as another architecture of Hopular.
+    leader's lead over the old one `is_noise` (None if that cannot be told, for example because the old one failed).
+    `scores` has a row per dataset and method of both in the primary `metric`: `before`, `after`, `difference`, `noise`
+    (what a difference must exceed; NaN if it is unknown), `is_moved` and `is_better`. What failed in only one of them
+    is listed in `newly_failed` and `recovered` instead, as pairs of dataset and method. `renamed` has the titles,
+    before and after, of methods that are not quite the same in both, such as another architecture of Hopular.
     """
 
     before: str  # ids of the benchmarks
@@ -45,7 +37,7 @@ class Comparison:
     scores: pd.DataFrame
     new_datasets: tuple[str, ...]
     gone_datasets: tuple[str, ...]
-    changed_datasets: tuple[str, ...]  # of the same name with other contents: their scores are not compared
+    changed_datasets: tuple[str, ...]  # same name, other contents: their scores are not compared
     new_methods: tuple[str, ...]
     gone_methods: tuple[str, ...]
     newly_failed: tuple[tuple[str, str], ...] = ()
@@ -54,70 +46,44 @@ class Comparison:
 
     @property
     def moved(self) -> pd.DataFrame:
-        """The scores that differ by more than noise."""
+        """Return the scores that differ by more than noise."""
         return self.scores[self.scores["is_moved"]]
 
 
-def noise_of_difference(first: Any, second: Any) -> Any:
-    """What the difference of two means must exceed to be more than noise, from their uncertainties.
-
-    It is 1.96 standard errors of a difference of independent means, which `summarise` has widened where they are of
-    few values. Scores on the same test rows vary together, so this asks for rather too much than too little. NaN if
-    nothing is known of either uncertainty.
-    """
-    a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
-    return np.where(np.isnan(a) & np.isnan(b), np.nan, NORMAL * np.hypot(np.nan_to_num(a), np.nan_to_num(b)))
-
-
 def compare(before: Results, after: Results) -> Comparison:
-    """How `after` differs from `before`, in the primary metric of each dataset; see `noise_of_difference`."""
+    """Compare `after` with `before` in the primary metric of each dataset; see `noise_of_difference`."""
     old, new = ({facts.name: facts.fingerprint for facts in results.datasets} for results in (before, after))
     changed = {name for name in old.keys() & new.keys() if old[name] != new[name]}
     same = sorted((old.keys() & new.keys()) - changed)
-    methods = [set(leaderboard_matrix(results).columns) for results in (before, after)]
-    failed = [{pair for pair in failed_pairs(results) if pair[0] in same} for results in (before, after)]
+    both = Standings(before), Standings(after)
+    methods = [set(standings.scores.columns) for standings in both]
+    failed = [{(unit.dataset, unit.method) for unit in standings.failed if unit.dataset in same} for standings in both]
     return Comparison(
         before=before.id,
         after=after.id,
-        leaders=_leaders(before, after, same),
-        scores=_scores(before, after, same),
+        leaders=_leaders(*both, same),
+        scores=_scores(*both, same),
         new_datasets=tuple(sorted(new.keys() - old.keys())),
         gone_datasets=tuple(sorted(old.keys() - new.keys())),
         changed_datasets=tuple(sorted(changed)),
         new_methods=tuple(sorted(methods[1] - methods[0])),
         gone_methods=tuple(sorted(methods[0] - methods[1])),
         newly_failed=tuple(sorted(failed[1] - failed[0])),
-        recovered=tuple(sorted(failed[0] & set(primary_summary(after).index))),
+        recovered=tuple(sorted(failed[0] & set(both[1].summary.index))),
         renamed=tuple(_renamed(before, after, sorted(methods[0] & methods[1]))),
     )
 
 
 def _renamed(before: Results, after: Results, methods: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield titles that differ; a plain one says nothing, since earlier results do not tell the architecture."""
+    """Yield titles that differ; a plain one means nothing, since earlier results do not name the architecture."""
     for name in methods:
         pair = before.title(name), after.title(name)
         if pair[0] != pair[1] and title(name) not in pair:
             yield pair
 
 
-def leaders(results: Results) -> dict[str, tuple[str, ...]]:
-    """The best methods of each dataset, several if they tie, none if all failed."""
-    oriented = orient(leaderboard_matrix(results), directions(results))
-    best = oriented.eq(oriented.max(axis=1), axis=0)
-    return {
-        str(name): tuple(map(str, best.columns[row])) for name, row in zip(best.index, best.to_numpy(), strict=True)
-    }
-
-
-def primary_summary(results: Results) -> pd.DataFrame:
-    """`summarise` in the primary metrics, by dataset and method, without what failed or was not run in full."""
-    table = summarise(primary_scores(results)).set_index(PAIR)
-    known = leaderboard_matrix(results).stack().dropna().index
-    return table.loc[table.index.intersection(known)].sort_index()
-
-
-def _scores(before: Results, after: Results, datasets: list[str]) -> pd.DataFrame:
-    first, second = primary_summary(before), primary_summary(after)
+def _scores(before: Standings, after: Standings, datasets: list[str]) -> pd.DataFrame:
+    first, second = before.summary, after.summary
     pairs = first.index.intersection(second.index).sort_values()
     pairs = pairs[pairs.get_level_values("dataset").isin(datasets)]
     first, second = first.loc[pairs], second.loc[pairs]
@@ -126,13 +92,13 @@ def _scores(before: Results, after: Results, datasets: list[str]) -> pd.DataFram
     table["noise"] = noise_of_difference(first["uncertainty"], second["uncertainty"])
     rounding = 1e-12 * table[["before", "after"]].abs().max(axis=1)
     table["is_moved"] = (table["difference"].abs() > table["noise"]) & (table["difference"].abs() > rounding)
-    higher = directions(after).reindex(pairs.get_level_values("dataset")).to_numpy(dtype=bool)
+    higher = after.directions.reindex(pairs.get_level_values("dataset")).to_numpy(dtype=bool)
     table["is_better"] = (table["difference"] > 0) == higher
     return table.reset_index()
 
 
-def _leaders(before: Results, after: Results, datasets: list[str]) -> pd.DataFrame:
-    old, new, table = leaders(before), leaders(after), primary_summary(after)
+def _leaders(before: Standings, after: Standings, datasets: list[str]) -> pd.DataFrame:
+    old, new, table = before.leaders, after.leaders, after.summary
     rows = []
     for dataset in datasets:
         is_changed = set(old[dataset]) != set(new[dataset])
@@ -148,7 +114,7 @@ def _leaders(before: Results, after: Results, datasets: list[str]) -> pd.DataFra
 
 
 def merge(results: Sequence[Results]) -> Results:
-    """Several benchmarks as one; of a unit that is in several, the latest by time of creation counts.
+    """Merge several benchmarks; of a unit that is in several, the one of the latest benchmark counts.
 
     ValueError if methods would be ranked on a dataset by other splits or with another budget than their rivals.
     """
@@ -161,7 +127,7 @@ def merge(results: Sequence[Results]) -> Results:
         for item in one.datasets:
             if item.fingerprint != facts[item.name].fingerprint:
                 raise InputError(
-                    f"dataset {item.name!r} of benchmark {one.id!r} has other contents than in a later one: "
+                    f"dataset {item.name!r} of benchmark {one.id!r} has other contents than in a later benchmark: "
                     "compare the benchmarks instead, or give the new data a name of its own"
                 )
     owner: dict[tuple[str, str, str], int] = {}
@@ -184,6 +150,7 @@ def merge(results: Sequence[Results]) -> Results:
         units=tuple(units),
         settings={**latest.settings, **_labelled(ordered)},
         command="\n".join(dict.fromkeys(one.command for one in ordered if one.command)),
+        methods={name: method for one in ordered for name, method in one.methods.items()},
     )
     _check_fair(ordered, owner, merged)
     return merged
@@ -194,7 +161,7 @@ def _check_fair(ordered: Sequence[Results], owner: dict[tuple[str, str, str], in
     efforts: dict[str, dict[str, str]] = {}  # dataset, effort: the benchmark that has it
     for (dataset, _, _), place in sorted(owner.items(), key=lambda item: item[1]):
         one = ordered[place]
-        effort = ", ".join(f"{name} {one.settings[name]}" for name in EFFORT if one.settings.get(name))
+        effort = ", ".join(f"{name} {one.settings[name]}" for name in _EFFORT if one.settings.get(name))
         efforts.setdefault(dataset, {})[effort] = one.id
     for facts in merged.datasets:
         names = sorted({architecture_of(unit) for unit in merged.units if unit.dataset == facts.name} - {""})
@@ -209,19 +176,19 @@ def _check_fair(ordered: Sequence[Results], owner: dict[tuple[str, str, str], in
     for dataset, found in splits.items():
         if len(efforts[dataset]) > 1:
             known = " and ".join(f"{effort or 'an unknown budget'} ({id})" for effort, id in efforts[dataset].items())
-            raise InputError(f"{dataset!r} was run with {known}: ranks of both would not be fair; compare them instead")
+            raise InputError(f"{dataset!r} was run with {known}: ranking them together is unfair; compare them instead")
         alone = {frozenset(split for name, _, split in units_run(one) if name == dataset) for one in ordered}
         if len({frozenset(some) for some in found.values()}) > 1 and len(alone - {frozenset()}) > 1:
             known = "; ".join(f"{method} {', '.join(sorted(some))}" for method, some in sorted(found.items()))
             raise InputError(
-                f"the benchmarks have other splits of {dataset!r} ({known}): run all methods on the same, or compare "
-                "the benchmarks instead"
+                f"the benchmarks have different splits of {dataset!r} ({known}): run all methods on the same splits, "
+                "or compare the benchmarks instead"
             )
 
 
 def _labelled(ordered: Sequence[Results]) -> dict[str, Any]:
-    """The settings that differ, each with the ids of the benchmarks they are of."""
-    values = {name: {one.id: one.settings.get(name) for one in ordered} for name in LABELLED}
+    """Return the settings that differ, each by the id of its benchmark."""
+    values = {name: {one.id: one.settings.get(name) for one in ordered} for name in _LABELLED}
     return {name: found for name, found in values.items() if len(set(map(repr, found.values()))) > 1}
 
 

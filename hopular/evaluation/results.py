@@ -1,12 +1,13 @@
-"""Results: all that is known after a benchmark, as plain data; ranks, statistics and reports need nothing else."""
+"""Results: all that is known after a benchmark, as plain data. Ranks, statistics and reports need nothing else."""
 
 from __future__ import annotations
 
 import io
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -21,9 +22,9 @@ if TYPE_CHECKING:
     from hopular.data.audit import Finding
     from hopular.data.dataset import Dataset
 
-FORMAT = 1  # of the files; raised when an older reader would misunderstand them
+_FORMAT = 1  # of the files; raised when an older reader would misunderstand them
 SCORES_FILE, FACTS_FILE = "scores.csv", "benchmark.json"
-TEXT_COLUMNS = ("dataset", "method", "split", "metric")
+_TEXT_COLUMNS = ("dataset", "method", "split", "metric")
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ SCORE_COLUMNS = tuple(item.name for item in fields(Score))
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a report says of a dataset."""
+    """What a report says about a dataset."""
 
     name: str
     task: Task
@@ -65,13 +66,21 @@ class DatasetFacts:
 
     @property
     def is_doubtful(self) -> bool:
-        """Whether the audit found something serious."""
+        """Tell if the audit found something serious."""
         return any(severity == "serious" for severity, _, _ in self.findings)
 
 
 @dataclass(frozen=True)
+class MethodFacts:
+    """What a report says about a method."""
+
+    title: str
+    group: str
+
+
+@dataclass(frozen=True)
 class Maker:
-    """The code, libraries and device that made a unit, also one of an earlier benchmark."""
+    """The code, libraries and device that made a unit, possibly in an earlier benchmark."""
 
     commit: str = ""  # with "(changed)" if files differed from it; empty where there is no repository
     code: str = ""  # fingerprint of the source that its method runs
@@ -126,15 +135,33 @@ class Results:
     provenance: Mapping[str, str] = field(default_factory=dict)  # what is the same for all units: hardware, seeds
     command: str = ""  # that reproduces it
     delivered: Delivered | None = None  # of `hopular fit`; a benchmark hands out none
+    methods: Mapping[str, MethodFacts] = field(default_factory=dict)  # those not given are looked up
 
     def __post_init__(self) -> None:
         lacking = [name for name in SCORE_COLUMNS if name not in self.scores.columns]
         if lacking:
             raise InputError(f"the table of scores lacks {', '.join(lacking)}: its columns are {SCORE_COLUMNS}")
+        members = self.delivered.members if self.delivered else ()
+        names = {*self.scores["method"], *(unit.method for unit in self.units), *(name for name, _, _ in members)}
+        found = {name: self.methods.get(name) or _look_up(name) for name in sorted(names)}
+        object.__setattr__(self, "methods", {name: facts for name, facts in found.items() if facts})
 
     def title(self, method: str) -> str:
         """Return the name of a method for people, with the architecture that its units had if it has several."""
-        return title(method, *(unit.params for unit in self.units if unit.method == method))
+        facts = self.methods.get(method) or _look_up(method)
+        return _with_architectures(facts.title if facts else method, self._architectures[method])
+
+    def group(self, method: str) -> str:
+        """Return the group of a method; "other" if nothing is known of it."""
+        return self.methods[method].group if method in self.methods else "other"
+
+    @cached_property
+    def _architectures(self) -> Mapping[str, set[str]]:
+        """Return the architectures that the units of each method had."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for unit in self.units:
+            found[unit.method].add(architecture_of(unit))
+        return found
 
     @property
     def made_with(self) -> dict[str, str]:
@@ -161,11 +188,12 @@ class Results:
         rest = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "scores"}
         rest["datasets"] = [asdict(item) for item in self.datasets]
         rest["units"] = [_without_scores(item) for item in self.units]
+        rest["methods"] = {name: asdict(facts) for name, facts in self.methods.items()}
         if self.delivered is None:
             del rest["delivered"]
         else:
             rest["delivered"] = asdict(self.delivered)
-        text = json.dumps({"format": FORMAT, **rest}, indent=1, ensure_ascii=False, default=str)
+        text = json.dumps({"format": _FORMAT, **rest}, indent=1, ensure_ascii=False, default=str)
         (folder / FACTS_FILE).write_text(text, encoding="utf-8")
 
     @staticmethod
@@ -173,13 +201,14 @@ class Results:
         """Read what `save` wrote; ValueError names the file that is missing or damaged."""
         try:
             values = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-            if values.pop("format") != FORMAT:
-                raise InputError(f"it is of another version than {FORMAT}")
+            if values.pop("format") != _FORMAT:
+                raise InputError(f"its format is not version {_FORMAT}")
             values["datasets"] = tuple(_facts(item) for item in values["datasets"])
             values["units"] = tuple(_unit(item) for item in values["units"])
+            values["methods"] = {name: MethodFacts(**facts) for name, facts in values.get("methods", {}).items()}
             if "delivered" in values:
                 values["delivered"] = _delivered(values["delivered"])
-            return Results(scores=read_scores((folder / SCORES_FILE).read_text(encoding="utf-8")), **values)
+            return Results(scores=_read_scores((folder / SCORES_FILE).read_text(encoding="utf-8")), **values)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"the results in {str(folder)!r} cannot be read ({error}): run the benchmark again"
@@ -187,7 +216,7 @@ class Results:
 
 
 def architecture_of(unit: UnitResult) -> str:
-    """Return the architecture that a unit's method had; empty if it has only one or none was recorded."""
+    """Return the architecture that a unit's method had; empty if it has only one, or if none was recorded."""
     known = methods().get(unit.method)
     return known.architecture_of(unit.params) if known else ""
 
@@ -195,11 +224,18 @@ def architecture_of(unit: UnitResult) -> str:
 def title(method: str, *settings: Mapping[str, Any]) -> str:
     """Return the name of a method for people, with the architectures that `settings` name, as of several units."""
     known = methods().get(method)
-    if known is None:
-        return method
-    names = sorted({known.architecture_of(params) for params in settings} - {""})
-    which = f" ({' and '.join(names)} architecture{'s' if len(names) > 1 else ''})" if names else ""
-    return f"{known.title}{which}"
+    return _with_architectures(known.title, map(known.architecture_of, settings)) if known else method
+
+
+def _with_architectures(title: str, architectures: Iterable[str]) -> str:
+    names = sorted({*architectures} - {""})
+    return f"{title} ({' and '.join(names)} architecture{'s' if len(names) > 1 else ''})" if names else title
+
+
+def _look_up(method: str) -> MethodFacts | None:
+    """Describe an installed method, for results that do not; None if there is no such method."""
+    known = methods().get(method)
+    return MethodFacts(known.title, known.group) if known else None
 
 
 def model_title(members: Sequence[tuple[str, float]]) -> str:
@@ -215,7 +251,7 @@ def model_title(members: Sequence[tuple[str, float]]) -> str:
 
 
 def describe(dataset: Dataset, findings: Sequence[Finding] = (), suite: str | None = None) -> DatasetFacts:
-    """Return what a report says of a dataset; what its address may hide is left out."""
+    """Return what a report says about a dataset, without secrets that its address may contain."""
     kinds = list(dataset.kinds.values())
     return DatasetFacts(
         name=dataset.name,
@@ -235,15 +271,15 @@ def describe(dataset: Dataset, findings: Sequence[Finding] = (), suite: str | No
 
 def make_table(scores: Iterable[Score]) -> pd.DataFrame:
     """Return rows as the tidy table that ranks and reports are computed from."""
-    numbers = [name for name in SCORE_COLUMNS if name not in TEXT_COLUMNS]
+    numbers = [name for name in SCORE_COLUMNS if name not in _TEXT_COLUMNS]
     table = pd.DataFrame([asdict(score) for score in scores], columns=list(SCORE_COLUMNS))
     return table.astype({**dict.fromkeys(numbers, float), "seed": int})
 
 
-def read_scores(text: str) -> pd.DataFrame:
-    """A table of scores from CSV; names stay as they are, also such as 'NA' or '007'."""
-    numbers = {name: [""] for name in SCORE_COLUMNS if name not in TEXT_COLUMNS}
-    texts = dict.fromkeys(TEXT_COLUMNS, str)
+def _read_scores(text: str) -> pd.DataFrame:
+    """Read a table of scores from CSV; names such as 'NA' or '007' stay as they are."""
+    numbers = {name: [""] for name in SCORE_COLUMNS if name not in _TEXT_COLUMNS}
+    texts = dict.fromkeys(_TEXT_COLUMNS, str)
     return pd.read_csv(io.StringIO(text), dtype=texts, keep_default_na=False, na_values=numbers)
 
 

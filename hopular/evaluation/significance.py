@@ -1,7 +1,7 @@
-"""Whether ranks and scores differ by more than chance, after Demsar (2006) and Benavoli et al. (2017).
+"""Test whether ranks and scores differ by more than chance, after Demsar (2006) and Benavoli et al. (2017).
 
-Each test raises ValueError, and says why, where it cannot be made. Methods that have no rank on some dataset are left
-out of the tests that need complete tables; the results name them or show their number of datasets.
+A test that cannot be made raises ValueError and says why. Methods that have no rank on some dataset are left out of
+the tests that need complete tables; the results name them or show their number of datasets.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ from hopular.evaluation.scores import orient
 from hopular.formatting import plural
 
 Array = np.ndarray[Any, Any]
-DRAWS = 20_000  # from the posterior: probabilities to about 0.4 %
-EXACT = 50  # datasets up to which Wilcoxon's p-value is exact, as in SciPy
-PRIOR = 0.5  # weight of the prior belief that both are equal, in datasets
+ALPHA = 0.05  # the level of all tests
+_DRAWS = 20_000  # from the posterior: probabilities to about 0.4 %
+_EXACT = 50  # datasets up to which Wilcoxon's p-value is exact, as in SciPy
+_PRIOR = 0.5  # weight of the prior belief that both are equal, in datasets
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """The test of whether all methods rank alike; `f` is the less conservative statistic of Iman and Davenport."""
+    """A test of whether all methods rank alike."""
 
     statistic: float
-    p_value: float
-    f: float
-    f_p_value: float
+    f: float  # the less conservative statistic of Iman and Davenport
+    p_value: float  # of `f`
     n_methods: int
     n_datasets: int
     left_out: tuple[str, ...]  # methods without a rank on some dataset
 
 
 def complete(ranks: pd.DataFrame) -> pd.DataFrame:
-    """Ranks among the methods that have one on every dataset; datasets on which nothing could be ranked are gone."""
+    """Rank those methods among themselves that have a rank on every dataset; drop datasets without any ranks."""
     ranked = ranks.dropna(how="all")
     return ranked.dropna(axis=1).rank(axis=1, method="average")
 
 
-def friedman(ranks: pd.DataFrame, *, correct_ties: bool = True) -> Friedman:
-    """Friedman's test over a table of ranks; without the correction for ties it is Demsar's formula."""
+def friedman(ranks: pd.DataFrame) -> Friedman:
+    """Make Friedman's test over a table of ranks, corrected for ties."""
     from scipy import stats
 
     table = complete(ranks)
@@ -52,41 +52,24 @@ def friedman(ranks: pd.DataFrame, *, correct_ties: bool = True) -> Friedman:
     values = table.to_numpy(dtype=float)
     if (values == values[:, :1]).all():
         raise ValueError(f"all {k} methods tie on all {n} datasets: there is no difference to test")
-    statistic = 12 * n / (k * (k + 1)) * float(((values.mean(axis=0) - (k + 1) / 2) ** 2).sum())
-    if correct_ties:
-        sizes = [np.unique(row, return_counts=True)[1] for row in values]
-        tied = sum(int((counts**3 - counts).sum()) for counts in sizes)
-        statistic /= 1 - tied / (n * k * (k * k - 1))
+    statistic = float(stats.friedmanchisquare(*values.T).statistic)
     room = n * (k - 1) - statistic  # 0 where all datasets rank the methods alike
     f = (n - 1) * statistic / room if room > 1e-9 else np.inf
     left_out = tuple(sorted(set(ranks.columns) - set(table.columns)))
-    p_value, f_p_value = stats.chi2.sf(statistic, k - 1), stats.f.sf(f, k - 1, (k - 1) * (n - 1))
-    return Friedman(float(statistic), float(p_value), float(f), float(f_p_value), k, n, left_out)
+    return Friedman(statistic, float(f), float(stats.f.sf(f, k - 1, (k - 1) * (n - 1))), k, n, left_out)
 
 
-def nemenyi(ranks: pd.DataFrame) -> pd.DataFrame:
-    """p-values (methods x methods) of Nemenyi's test of all pairs by their mean ranks."""
-    from scikit_posthocs import posthoc_nemenyi_friedman  # type: ignore[import-untyped]
-
-    table = complete(ranks)
-    _check_size(*table.shape, least_methods=2, test="Nemenyi's test")
-    values = posthoc_nemenyi_friedman(table.to_numpy(dtype=float)).to_numpy()
-    return pd.DataFrame(values, index=table.columns, columns=table.columns)
-
-
-def critical_difference(n_methods: int, n_datasets: int, alpha: float = 0.05) -> float:
-    """By how much two mean ranks must differ to be significant at `alpha` in Nemenyi's test."""
+def critical_difference(n_methods: int, n_datasets: int) -> float:
+    """Return by how much two mean ranks must differ to be significant in Nemenyi's test."""
     from scipy import stats
 
     _check_size(n_datasets, n_methods, least_methods=2, test="The critical difference", least_datasets=1)
-    if not 0 < alpha < 1:
-        raise ValueError(f"alpha must be between 0 and 1, got {alpha}; use 0.05")
-    q = float(stats.studentized_range.ppf(1 - alpha, n_methods, np.inf)) / np.sqrt(2)
+    q = float(stats.studentized_range.ppf(1 - ALPHA, n_methods, np.inf)) / np.sqrt(2)
     return float(q * np.sqrt(n_methods * (n_methods + 1) / (6 * n_datasets)))
 
 
 def cliques(mean_ranks: pd.Series[float], difference: float) -> list[tuple[str, ...]]:
-    """Groups of at least two methods whose mean ranks differ by less than `difference`, as large as can be.
+    """Return the largest groups of at least two methods whose mean ranks differ by less than `difference`.
 
     They are the bars of a critical-difference diagram, best first.
     """
@@ -102,21 +85,17 @@ def cliques(mean_ranks: pd.Series[float], difference: float) -> list[tuple[str, 
     return found
 
 
-def full_methods(ranks: pd.DataFrame) -> list[str]:
-    """The methods that have a rank on every dataset on which anything could be ranked: only these can be compared."""
-    ranked = ranks.dropna(how="all")
-    return [str(name) for name in ranked.columns[ranked.notna().all(axis=0)]] if len(ranked) else []
-
-
 def wilcoxon_holm(
     matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """Wilcoxon's signed-rank test of all pairs of methods, with p-values adjusted by Holm's procedure.
+    """Make Wilcoxon's signed-rank test of all pairs of methods, with p-values adjusted by Holm's procedure.
 
-    One row per pair: methods `a` and `b`, `datasets` that both were run on, `statistic`, `p_value`, `adjusted`, and
-    `better` (the method with the larger rank sum, or None). Losses of different datasets have different scales, so
+    There is a row per pair: methods `a` and `b`, `datasets` that both were run on, `statistic`, `p_value`, `adjusted`,
+    and `better` (the method with the larger rank sum, or None). Losses of different datasets have different scales, so
     their differences are taken relative to the larger loss; a failure is worse by more than any other difference.
     """
+    from statsmodels.stats.multitest import multipletests
+
     _check_size(*matrix.shape, least_methods=2, test="Wilcoxon's test")
     rows = []
     for a, b, gain in differences(matrix, directions, missing):
@@ -126,15 +105,15 @@ def wilcoxon_holm(
             {"a": a, "b": b, "datasets": len(gain), "statistic": statistic, "p_value": p_value, "better": winner}
         )
     table = pd.DataFrame(rows)
-    table["adjusted"] = holm(table["p_value"].to_numpy(dtype=float))
+    table["adjusted"] = multipletests(table["p_value"].to_numpy(dtype=float), method="holm")[1]
     return table[["a", "b", "datasets", "statistic", "p_value", "adjusted", "better"]]
 
 
 def signed_rank(gain: Array) -> tuple[float, float, int]:
-    """Wilcoxon's statistic, its p-value, and the sign of what prevails.
+    """Return Wilcoxon's statistic, its p-value, and the sign of the larger rank sum.
 
     Differences of 0 count half for either side, as in Demsar; p is 1 where nothing differs. Up to 50 datasets the
-    p-value is exact, also with ties, for which SciPy would go through all permutations; beyond it is SciPy's.
+    p-value is exact, also with ties, for which SciPy would go through all permutations; beyond that it is SciPy's.
     """
     from scipy import stats
 
@@ -142,7 +121,7 @@ def signed_rank(gain: Array) -> tuple[float, float, int]:
     for_a, for_b = (float((ranks * ((gain * sign > 0) + 0.5 * (gain == 0))).sum()) for sign in (1, -1))
     if not gain.any():
         p_value = 1.0
-    elif len(gain) > EXACT:
+    elif len(gain) > _EXACT:
         p_value = float(stats.wilcoxon(gain, zero_method="zsplit").pvalue)
     else:
         p_value = _exact(np.round(2 * ranks[gain != 0]).astype(int), round(2 * float(ranks[gain > 0].sum())))
@@ -150,7 +129,7 @@ def signed_rank(gain: Array) -> tuple[float, float, int]:
 
 
 def _exact(doubled_ranks: Array, observed: int) -> float:
-    """Two-sided p-value of a sum of ranks (all times 2, so that they are integers), each in it with probability 1/2."""
+    """Return the two-sided p-value of a sum of ranks (doubled, to be integers), each in it with probability 1/2."""
     chances = np.zeros(doubled_ranks.sum() + 1)
     chances[0] = 1.0
     for rank in doubled_ranks:
@@ -160,17 +139,8 @@ def _exact(doubled_ranks: Array, observed: int) -> float:
     return float(min(1.0, 2 * min(chances[: observed + 1].sum(), chances[observed:].sum())))
 
 
-def holm(p_values: Array) -> Array:
-    """Holm's adjusted p-values: the smallest times their number, the next times one less, never decreasing."""
-    order = np.argsort(p_values, kind="stable")
-    factors = len(p_values) - np.arange(len(p_values))
-    adjusted = np.empty(len(p_values))
-    adjusted[order] = np.minimum(1, np.maximum.accumulate(p_values[order] * factors))
-    return adjusted
-
-
 def pairwise(matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Wins, ties and losses of `a` against `b` over the datasets that both were run on, for all ordered pairs."""
+    """Count wins, ties and losses of `a` against `b` over the datasets that both were run on, for all ordered pairs."""
     signs = {(a, b): np.sign(gain) for a, b, gain in differences(matrix, directions, missing)}
     signs |= {(b, a): -sign for (a, b), sign in signs.items()}
     rows = [(a, b, *(int((signs[a, b] == sign).sum()) for sign in (1, 0, -1))) for a, b in sorted(signs)]
@@ -180,9 +150,9 @@ def pairwise(matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.Data
 def differences(
     matrix: pd.DataFrame, directions: pd.Series[bool], missing: pd.DataFrame | None = None
 ) -> Iterator[tuple[str, str, Array]]:
-    """For all pairs: by how much `a` is better than `b` on the datasets that both were run on (see `wilcoxon_holm`).
+    """Yield for all pairs by how much `a` is better than `b` on each dataset that both were run on.
 
-    A dataset on which all methods failed says nothing of any, so it is left out.
+    `wilcoxon_holm` says how losses and failures count. A dataset on which all methods failed is left out.
     """
     values = orient(matrix, directions).to_numpy(dtype=float)
     is_loss = ~directions.loc[matrix.index].to_numpy(dtype=bool)
@@ -205,15 +175,15 @@ def _gain(a: Array, b: Array, is_loss: Array) -> Array:
 
 @dataclass(frozen=True)
 class SignedRank:
-    """The probabilities that `a` is better in practice, that both are equivalent, and that `b` is better."""
+    """Probabilities that `a` is better in practice, that both are equivalent, and that `b` is better."""
 
     a_better: float
     equivalent: float
     b_better: float
 
 
-def bayesian_signed_rank(gains: Sequence[float] | Array, rope: float, *, seed: int = 0) -> SignedRank:
-    """The Bayesian signed-rank test of by how much `a` is better than `b` on each dataset (see `differences`).
+def bayesian_signed_rank(gains: Sequence[float] | Array, rope: float) -> SignedRank:
+    """Make the Bayesian signed-rank test of `gains`: by how much `a` is better than `b` on each dataset.
 
     `rope` is the difference below which two scores are the same in practice, such as 0.01 for accuracy.
     """
@@ -226,11 +196,11 @@ def bayesian_signed_rank(gains: Sequence[float] | Array, rope: float, *, seed: i
     if len(gain) < 2:
         raise ValueError(f"the signed-rank test needs at least 2 datasets, got {len(gain)}: add datasets")
     values = np.concatenate([[0.0], np.sort(gain)])
-    weights = np.random.default_rng(seed).dirichlet([PRIOR, *np.ones(len(gain))], size=DRAWS)
+    weights = np.random.default_rng(0).dirichlet([_PRIOR, *np.ones(len(gain))], size=_DRAWS)
     sums = np.round(values[:, None] + values, 12)
     a_wins, b_wins = (((weights @ region) * weights).sum(axis=1) for region in (sums > 2 * rope, sums < -2 * rope))
     shares = np.stack([a_wins, 1 - a_wins - b_wins, b_wins], axis=1)
-    won = np.bincount(shares.argmax(axis=1), minlength=3) / DRAWS
+    won = np.bincount(shares.argmax(axis=1), minlength=3) / _DRAWS
     return SignedRank(*(float(share) for share in won))
 
 

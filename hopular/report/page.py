@@ -1,4 +1,4 @@
-"""The report: one HTML file with everything in it, that needs no network and no other file."""
+"""Write the report: one HTML file with everything in it, that needs no network and no other file."""
 
 from __future__ import annotations
 
@@ -19,17 +19,41 @@ from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
 from hopular.evaluation.results import Delivered, Maker, Results, UnitResult, model_title
 from hopular.evaluation.results import title as title_of
-from hopular.evaluation.scores import failed_units, untried_units
-from hopular.evaluation.verdict import headline
-from hopular.report.datasets import dataset_sections
-from hopular.report.leaderboard import OURS, group_of, leaderboard, shown_columns, to_csv, to_latex, to_markdown
-from hopular.report.published import paper_views
-from hopular.report.statistics import cost_plots, leader_chances, pair_table, rank_marks, significance
+from hopular.evaluation.scores import untried_units
+from hopular.evaluation.verdict import Standings
+from hopular.paper.tables import PaperTable, paper_tables
+from hopular.report import plots
+from hopular.report.leaderboard import OURS, shown_columns, to_csv, to_latex, to_markdown
+from hopular.report.sections import (
+    cost_plots,
+    dataset_sections,
+    leader_chances,
+    pair_table,
+    rank_marks,
+    significance,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
-FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent
+# The page's style for a plot in a file of its own, which has no dark mode.
+_ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"
+
+# Headings of the paper's tables that are not just the names of their columns.
+_HEADINGS = {
+    "title": "Method",
+    "origin": "Accuracies",
+    "low": "95 % from",
+    "high": "95 % to",
+    "paper_error": "Paper's std. error",
+    "ours_error": "Our std. error",
+    "ours_sound": "Ours without doubtful",
+    "ours_continuous": "Ours, continuous",
+    "ours_categorical": "Ours, categorical",
+    "is_more_than_noise": "More than noise",
+    "is_out_of_memory": "Out of memory",
+}
 
 
 @dataclass(frozen=True)
@@ -40,7 +64,7 @@ class ModelView:
     title: str
     sentence: str  # which rows it was trained on
     members: tuple[tuple[str, str, float, int], ...]  # title, group, weight, rows
-    metrics: tuple[tuple[str, float], ...]  # on the test rows, of models of the training rows alone
+    metrics: tuple[tuple[str, float], ...]  # on the test rows, of models trained on the training rows alone
 
 
 @dataclass(frozen=True)
@@ -53,53 +77,64 @@ class Tile:
 
 
 def write_report(
-    results: Results,
+    standings: Standings,
     path: Path,
     *,
     changes: Comparison | None = None,
     footprint: pd.DataFrame | None = None,
 ) -> Path:
     """Write the page and return its path; `footprint` is what `hopular.paper.footprint` measured on this device."""
-    page = render(results, changes=changes, footprint=footprint)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page, encoding="utf-8")
+    path.write_text(render(standings, changes=changes, footprint=footprint), encoding="utf-8")
     return path
 
 
+def write_plots(standings: Standings, folder: Path) -> None:
+    """Write the report's plots as files of their own, with the style that they have on the page."""
+    drawn = {"ranks": significance(standings).diagram}
+    drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(standings), 1)}
+    css = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.glob("*.svg"):
+        old.unlink()
+    for name, plot in drawn.items():
+        if plot:
+            (folder / f"{name}.svg").write_text(plots.stand_alone(str(plot), css + _ALONE), encoding="utf-8")
+
+
 def render(
-    results: Results,
+    standings: Standings,
     *,
     changes: Comparison | None = None,
     footprint: pd.DataFrame | None = None,
 ) -> str:
-    """The page as text."""
-    board = leaderboard(results)
-    sections = dataset_sections(results)
+    """Return the page as text."""
+    results, board = standings.results, standings.table
     rows = [{**row, "mark": mark} for row, mark in zip(board.to_dict("records"), rank_marks(board), strict=True)]
     return _template().render(
-        headline=_in_two(headline(results)),
+        headline=_in_two(standings.headline),
         model=_model(results),
         meta=_meta(results, board),
-        tiles=_tiles(results, board),
+        tiles=_tiles(standings),
         judged_by=" or ".join(
             METRICS[PRIMARY[task]].title.lower() for task in sorted({f.task for f in results.datasets})
         ),
-        columns=[column for column in shown_columns(board) if column.name != "group"],  # its place is taken by a colour
+        columns=[column for column in shown_columns(board) if column.name != "group"],  # a colour shows it
         board=rows,
         has_rank_intervals=bool(board["rank_low"].notna().any()),
         copies={"Markdown": to_markdown(board), "CSV": to_csv(board), "LaTeX": to_latex(board)},
-        notices=_notices(results, board),
+        notices=_notices(standings),
         changes=_changes(changes) if changes else None,
-        significance=significance(results),
-        pairs=pair_table(results, list(board["method"])),
-        chances=leader_chances(results, board),
-        costs=cost_plots(results),
+        significance=significance(standings),
+        pairs=pair_table(standings),
+        chances=leader_chances(standings),
+        costs=cost_plots(standings),
         groups=list(dict.fromkeys(board["group"])),
-        sections=sections,
+        sections=dataset_sections(standings),
         has_ours=OURS in set(board["method"]),
         ours_title=results.title(OURS),
-        paper=paper_views(results, footprint),
-        failures=[(results.title(unit.method), unit) for unit in failed_units(results)],
+        paper=_paper_views(standings, footprint),
+        failures=[(results.title(unit.method), unit) for unit in standings.failed],
         command=results.command,
         provenance=results.made_with,
         makers=_makers(results),
@@ -113,21 +148,21 @@ def render(
 def _template() -> Template:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined)
     environment.tests["finite"] = math.isfinite
     environment.globals |= {
         "formatting": formatting,
         "moment": _moment,
         "nan": math.nan,
         "ours": OURS,
-        "css": Markup((FOLDER / "page.css").read_text(encoding="utf-8")),
-        "js": Markup((FOLDER / "page.js").read_text(encoding="utf-8")),
+        "css": Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),
+        "js": Markup((_FOLDER / "page.js").read_text(encoding="utf-8")),
     }
     return environment.get_template("template.html.jinja")
 
 
 def _in_two(text: str) -> tuple[str, str]:
-    """The first sentence, which is the title of the page, and what follows it."""
+    """Return the first sentence, which is the title of the page, and what follows it."""
     first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", text, maxsplit=1)
     return first, "".join(rest)
 
@@ -148,15 +183,15 @@ def _model(results: Results) -> ModelView | None:
         delivered.method,
         title[0].upper() + title[1:],
         delivered.trained_on[0].upper() + delivered.trained_on[1:],
-        tuple((results.title(name), group_of(name), weight, rows) for name, weight, rows in delivered.members),
+        tuple((results.title(name), results.group(name), weight, rows) for name, weight, rows in delivered.members),
         tuple((METRICS[str(name)].title, float(value)) for name, value in scores.items()),
     )
 
 
-def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
-    placed = board[board["place"].notna()]
+def _tiles(standings: Standings) -> list[Tile]:
+    results, placed = standings.results, standings.table[standings.table["place"].notna()]
     if results.delivered is not None:
-        return [*_model_tiles(results, results.delivered), *_run_tiles(results)]
+        return [*_model_tiles(results, results.delivered), *_run_tiles(standings)]
     tiles = []
     best = placed[placed["place"] == 1]
     if len(best):
@@ -167,11 +202,11 @@ def _tiles(results: Results, board: pd.DataFrame) -> list[Tile]:
         tiles.append(Tile(mine["title"], place, f"mean rank {formatting.number(mine['mean_rank'])}"))
     doubtful = sum(facts.is_doubtful for facts in results.datasets)
     note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
-    return [*tiles, Tile("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(results)]
+    return [*tiles, Tile("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(standings)]
 
 
 def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
-    """The model, its score and its rows."""
+    """Show the fitted model, its score and its rows."""
     task, total = results.datasets[0].task, results.datasets[0].rows
     metric, rows = METRICS[PRIMARY[task]], [rows for _, _, rows in delivered.members]
     scores = results.scores[(results.scores["method"] == delivered.method) & (results.scores["metric"] == metric.name)]
@@ -188,20 +223,21 @@ def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
     ]
 
 
-def _run_tiles(results: Results) -> list[Tile]:
-    """Count what was run and for how long."""
-    failed, untried = len(failed_units(results)), len(untried_units(results))
+def _run_tiles(standings: Standings) -> list[Tile]:
+    """Show how many searches were run, and for how long."""
+    results, failed, untried = standings.results, len(standings.failed), len(untried_units(standings.results))
     note = f"{failed} failed" if failed else "none failed"
     searches = formatting.whole(len(results.units) - untried)
     tiles = [Tile("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
     spent = sum(unit.search_seconds for unit in results.units)
     if spent:
-        tiles.append(Tile("Time of searches", formatting.seconds(spent), "summed over all processes"))
+        tiles.append(Tile("Search time", formatting.seconds(spent), "summed over all processes"))
     return tiles
 
 
-def _notices(results: Results, board: pd.DataFrame) -> list[str]:
-    """What a reader of the leaderboard must know to trust it no more than it deserves."""
+def _notices(standings: Standings) -> list[str]:
+    """Say what a reader must know to trust the leaderboard no more than it deserves."""
+    results, board = standings.results, standings.table
     notices = []
     doubtful = [facts.name for facts in results.datasets if facts.is_doubtful]
     if doubtful:
@@ -217,14 +253,13 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
     if len(partial):
         notices.append(
             f"Without a place, because they were not run on every dataset: {', '.join(partial['title'])}. "
-            "Their ranks are means over those alone."
+            "Their mean ranks are over the datasets they were run on."
         )
     untried = untried_units(results)
     if untried:
         names = ", ".join(results.title(unit.method) for unit in untried)
         notices.append(f"Not tried, because there was no time for a first fit: {names}.")
-    failed = failed_units(results)
-    if failed:
+    if failed := standings.failed:
         names = ", ".join(dict.fromkeys(results.title(unit.method) for unit in failed))
         searches = formatting.plural(len(results.units) - len(untried), "search")
         notices.append(f"{len(failed)} of {searches} failed ({names}); see Failures.")
@@ -233,7 +268,7 @@ def _notices(results: Results, board: pd.DataFrame) -> list[str]:
 
 @dataclass(frozen=True)
 class MakerRow:
-    """The units of one method that were made with the same."""
+    """Units of one method that were made with the same code, libraries and device."""
 
     title: str
     units: str
@@ -241,7 +276,7 @@ class MakerRow:
 
 
 def _makers(results: Results) -> list[MakerRow]:
-    """List what the units of each method were made with: in one row, unless they differ."""
+    """List what the units of each method were made with, in one row unless they differ."""
     groups: dict[tuple[object, ...], list[tuple[UnitResult, Maker]]] = defaultdict(list)
     for unit in results.units:
         if (maker := unit.maker) is not None:
@@ -261,17 +296,17 @@ def _makers(results: Results) -> list[MakerRow]:
 
 
 def _changes(changes: Comparison) -> dict[str, Any]:
-    """What the comparison comes to, with titles for names."""
+    """Describe a comparison, with titles for names."""
     moved, leaders = changes.moved, changes.leaders[changes.leaders["is_changed"]]
     lists = (
         ("New datasets", changes.new_datasets),
-        ("Datasets no longer in it", changes.gone_datasets),
-        ("Datasets whose contents changed: scores are not compared, leaders are", changes.changed_datasets),
+        ("Datasets no longer included", changes.gone_datasets),
+        ("Datasets whose contents changed, so that their scores are not compared", changes.changed_datasets),
         ("New methods", [title_of(name) for name in changes.new_methods]),
-        ("Methods no longer in it", [title_of(name) for name in changes.gone_methods]),
+        ("Methods no longer included", [title_of(name) for name in changes.gone_methods]),
         ("Not the same method", [f"{old} before, {new} now" for old, new in changes.renamed]),
-        ("Failed now", [f"{title_of(method)} on {dataset}" for dataset, method in changes.newly_failed]),
-        ("Failed before, and no longer", [f"{title_of(method)} on {dataset}" for dataset, method in changes.recovered]),
+        ("Newly failed", [f"{title_of(method)} on {dataset}" for dataset, method in changes.newly_failed]),
+        ("No longer failing", [f"{title_of(method)} on {dataset}" for dataset, method in changes.recovered]),
     )
     summary = (
         f"{len(moved)} of {formatting.plural(len(changes.scores), 'score')} moved by more than noise; "
@@ -297,10 +332,73 @@ def _titles(names: str) -> str:
 
 
 def _moment(created: str) -> str:
-    """A moment as people write it; what is not a time stays as it is."""
+    """Write a moment as people do; what is not a time stays as it is."""
     try:
         moment = datetime.fromisoformat(created)
     except ValueError:
         return created
     utc = moment.astimezone(UTC) if moment.tzinfo else moment
     return f"{utc.day} {utc:%B %Y, %H:%M}{' UTC' if moment.tzinfo else ''}"
+
+
+# -------------------------------------------------------------------------------------------------- the paper's tables
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column of a table."""
+
+    heading: str
+    is_number: bool
+
+
+@dataclass(frozen=True)
+class PaperView:
+    """A table of the paper, ready to be shown; each cell is a value to sort by and its text."""
+
+    title: str
+    note: str
+    has_ours: bool
+    columns: tuple[Heading, ...]
+    rows: tuple[tuple[tuple[Any, str], ...], ...]
+
+
+def _paper_views(standings: Standings, footprint: pd.DataFrame | None) -> list[PaperView]:
+    """Return all tables, those first of which something was run here."""
+    views = [_view(table) for table in paper_tables(standings, footprint)]
+    return sorted(views, key=lambda view: not view.has_ours)
+
+
+def _view(table: PaperTable) -> PaperView:
+    frame = table.frame
+    if "title" in frame.columns:  # the paper's name of a method says more than ours
+        frame = frame.drop(columns="method")
+    if "method" in frame.columns:
+        frame = frame.assign(method=[title_of(name) for name in frame["method"]])
+    columns = tuple(
+        Heading(
+            _HEADINGS.get(name, name.replace("_", " ").capitalize()),
+            pd.api.types.is_numeric_dtype(frame[name]) and not pd.api.types.is_bool_dtype(frame[name]),
+        )
+        for name in frame.columns
+    )
+    cells = [_cells(frame[name], is_difference=name == "difference") for name in frame.columns]
+    rows = tuple(zip(*cells, strict=True))
+    return PaperView(table.title, " ".join((f"{table.source}.", *table.notes)), table.has_ours, columns, rows)
+
+
+def _cells(values: pd.Series[Any], *, is_difference: bool) -> list[tuple[Any, str]]:
+    """Return what to sort by and what to show, with the same digits after the point in a whole column."""
+    if pd.api.types.is_bool_dtype(values):
+        return [("yes", "yes") if value else ("", "") for value in values]
+    if not pd.api.types.is_numeric_dtype(values):
+        return [("", formatting.UNKNOWN) if pd.isna(value) else (value, str(value)) for value in values]
+    digits = 0 if (values.dropna() % 1 == 0).all() else 2
+    return [_number(float(value), digits, is_difference) for value in values]
+
+
+def _number(value: float, digits: int, is_difference: bool) -> tuple[Any, str]:
+    if not math.isfinite(value):
+        return "", formatting.UNKNOWN
+    sign = "−" if value < 0 else "+" if is_difference and value > 0 else ""
+    return value, f"{sign}{abs(value):,.{digits}f}"

@@ -16,7 +16,7 @@ from hopular.automl.fit import hold_out
 from hopular.automl.news import News
 from hopular.cli.fit import _show
 from hopular.data import Protocol
-from hopular.evaluation.verdict import headline
+from hopular.evaluation.verdict import Standings
 from hopular.methods import MethodError
 from hopular.report.page import render
 from tests.automl.conftest import QUICK, Watched, flowers, prices
@@ -82,9 +82,9 @@ def test_a_fit_that_never_ends_is_ended_with_the_race(monkeypatch: pytest.Monkey
     assert board["is_chosen"]["mean"]
     assert board["validation"].isna()["constant"]
     assert board["reason"]["constant"] == "not tried: there was no time for a first fit"
-    page = render(fitted.results)
-    assert "Not tried, because there was no time for a first fit: constant." in page
-    assert "failed" not in headline(fitted.results)
+    page = render(Standings(fitted.results))
+    assert "Not tried, because there was no time for a first fit: Constant." in page
+    assert "failed" not in Standings(fitted.results).headline
     assert "1 failed" not in page
 
 

@@ -121,7 +121,8 @@ def test_budgets_are_not_mixed(hopular: Hopular) -> None:
     outcome = hopular("report", "early", "deep")
     assert outcome.code == 2
     assert (
-        "'glass' was run with budget smoke (early) and budget paper (deep): ranks of both would not be" in outcome.err
+        "'glass' was run with budget smoke (early) and budget paper (deep): ranking them together is unfair"
+        in outcome.err
     )
 
 

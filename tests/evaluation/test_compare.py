@@ -8,9 +8,10 @@ from dataclasses import replace
 import pandas as pd
 import pytest
 
-from hopular.evaluation.compare import compare, leaders, merge, noise_of_difference
+from hopular.evaluation.compare import compare, merge
 from hopular.evaluation.results import Maker, UnitResult
-from hopular.evaluation.scores import leaderboard_matrix
+from hopular.evaluation.scores import score_matrix
+from hopular.evaluation.verdict import Standings
 from tests.evaluation.benchmarks import make_results, random_results, with_architecture
 
 LATER = "2026-02-01T00:00:00"
@@ -69,7 +70,7 @@ def test_leaders_change_beyond_noise_or_within():
 
 def test_leaders_tie_or_fail():
     results = make_results({"d": {"x": [0.8], "y": [0.8], "z": [0.1]}, "e": {"x": None}})
-    assert leaders(results) == {"d": ("x", "y"), "e": ()}
+    assert Standings(results).leaders == {"d": ("x", "y"), "e": ()}
     assert compare(results, results).leaders["before"].tolist() == ["x, y", ""]
 
 
@@ -117,12 +118,6 @@ def test_new_gone_and_changed():
     assert set(found.scores["dataset"]) == {"d"}
 
 
-def test_noise_of_what_is_known():
-    assert noise_of_difference(3.0, 4.0) == pytest.approx(5 * 1.959963984540054)
-    assert noise_of_difference(math.nan, 1.0) == pytest.approx(1.959963984540054)
-    assert math.isnan(noise_of_difference(math.nan, math.nan))
-
-
 # ------------------------------------------------------------------------------------------------------------- merging
 
 
@@ -131,7 +126,7 @@ def test_of_the_same_unit_the_latest_counts_whatever_the_order():
     new = make_results({"d": {"x": [0.8, 0.9]}, "e": {"x": [0.4]}}, id="b", created=LATER)
     for order in ([old, new], [new, old]):
         found = merge(order)
-        matrix = leaderboard_matrix(found)
+        matrix = score_matrix(found)
         assert matrix.loc["d"].to_dict() == pytest.approx({"x": 0.85, "y": 0.7})
         assert matrix.loc["e", "x"] == pytest.approx(0.4)
         assert (found.id, found.created, len(found.units)) == ("a+b", LATER, 5)
@@ -143,8 +138,8 @@ def test_a_later_failure_replaces_an_earlier_score():
         make_results({"d": {"x": [0.5]}}, created=LATER), units=(UnitResult("d", "0", "x", "failed", "broke"),)
     )
     found = merge([old, replace(new, scores=new.scores.iloc[:0])])
-    assert math.isnan(leaderboard_matrix(found).loc["d", "x"])
-    assert leaderboard_matrix(found).loc["d", "y"] == 0.5
+    assert math.isnan(score_matrix(found).loc["d", "x"])
+    assert score_matrix(found).loc["d", "y"] == 0.5
 
 
 def test_merging_one_changes_nothing():
@@ -155,7 +150,7 @@ def test_merging_one_changes_nothing():
 def test_other_contents_under_the_same_name_are_refused():
     old, new = make_results({"d": {"x": [0.5]}}), make_results({"d": {"x": [0.5]}}, created=LATER)
     changed = replace(new, datasets=(replace(new.datasets[0], fingerprint="other"),))
-    with pytest.raises(ValueError, match="dataset 'd' of benchmark 'a' has other contents than in a later one"):
+    with pytest.raises(ValueError, match="dataset 'd' of benchmark 'a' has other contents than in a later benchmark"):
         merge([old, changed])
 
 
@@ -163,14 +158,14 @@ def test_other_splits_of_a_dataset_are_refused():
     old = make_results({"d": {"x": [0.5, 0.6]}}, split="fixed-{}")
     new = make_results({"d": {"y": [0.5]}}, split="holdout-{}", id="b", created=LATER)
     with pytest.raises(
-        ValueError, match=r"other splits of 'd' \(x fixed-0, fixed-1; y holdout-0\): run all methods on"
+        ValueError, match=r"different splits of 'd' \(x fixed-0, fixed-1; y holdout-0\): run all methods on"
     ):
         merge([old, new])
 
 
 def test_more_splits_of_all_methods_can_be_merged():
     old, new = make_results({"d": {"x": [0.5]}}), make_results({"d": {"x": [0.6, 0.7]}}, id="b", created=LATER)
-    assert leaderboard_matrix(merge([old, new])).loc["d", "x"] == pytest.approx(0.65)
+    assert score_matrix(merge([old, new])).loc["d", "x"] == pytest.approx(0.65)
 
 
 def test_budgets_do_not_mix_on_a_dataset():

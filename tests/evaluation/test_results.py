@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Maker, Results, UnitResult, title
+from hopular.evaluation.compare import merge
+from hopular.evaluation.results import FACTS_FILE, SCORES_FILE, Maker, MethodFacts, Results, UnitResult, title
 from tests.evaluation.benchmarks import make_results, with_architecture
 
 
@@ -127,3 +128,14 @@ def test_a_title_names_what_was_run_and_not_what_was_asked_for():
     assert title("hopular", {"architecture": "paper", "summary": "joint"}) == "Hopular (sum, tied, joint architecture)"
     assert title("hopular", {"architecture": "of a later version"}) == "Hopular (of a later version architecture)"
     assert title("npt", {"architecture": "paper"}) == "Non-Parametric Transformers"
+
+
+def test_results_remember_titles_and_groups_of_methods_that_are_no_longer_installed(tmp_path: Path):
+    results = make_results({"d": {"mine": [0.9], "knn": [0.8]}})
+    assert results.group("mine") == "other"
+    replace(results, methods={"mine": MethodFacts("My own", "boosting")}).save(tmp_path)
+    again = Results.load(tmp_path)
+    assert (again.title("mine"), again.group("mine")) == ("My own", "boosting")
+    assert (again.title("knn"), again.group("knn")) == ("Nearest neighbours", "classical")
+    merged = merge([results, replace(again, created="2027-01-01")])
+    assert merged.title("mine") == "My own"

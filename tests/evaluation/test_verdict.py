@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hopular.evaluation.cost import cost_table
-from hopular.evaluation.ranks import rank_results, summary
+from hopular.evaluation import scores, verdict
 from hopular.evaluation.results import Results
-from hopular.evaluation.scores import directions, leaderboard_matrix, summarise
-from hopular.evaluation.significance import Friedman, critical_difference, friedman, nemenyi, pairwise, wilcoxon_holm
-from hopular.evaluation.verdict import headline, per_dataset
+from hopular.evaluation.verdict import Standings
+from hopular.report.leaderboard import to_markdown
+from hopular.report.page import write_plots, write_report
 from tests.evaluation.benchmarks import make_results, random_results, with_architecture
+
+
+def headline(results: Results) -> str:
+    return Standings(results).headline
+
+
+def per_dataset(results: Results) -> dict[str, str]:
+    return Standings(results).per_dataset
 
 
 def test_the_leader_and_hopular_within_noise_on_one_dataset():
@@ -136,7 +146,7 @@ def test_headline_and_table_of_pairs_agree():
         f"d{i}": {"catboost": [0.8 + i / 50], "hopular": [0.79 + i / 50], "svm": [random.random()]} for i in range(9)
     }
     results = make_results(table)
-    tests = wilcoxon_holm(leaderboard_matrix(results), directions(results)).set_index(["a", "b"])
+    tests = Standings(results).pairs.set_index(["a", "b"])
     assert f"p = {tests.loc[('catboost', 'hopular'), 'adjusted']:.2g} after Holm)" in headline(results)
 
 
@@ -193,18 +203,18 @@ def test_the_order_of_rows_changes_no_word():
     assert per_dataset(results) == per_dataset(shuffled)
 
 
-def evaluate_all(results: Results) -> tuple[Friedman, dict[str, str]]:
-    matrix, higher, ranks = leaderboard_matrix(results), directions(results), rank_results(results)
-    summarise(results.scores), summary(ranks), cost_table(results), pairwise(matrix, higher)
-    nemenyi(ranks), wilcoxon_holm(matrix, higher), critical_difference(*matrix.shape[::-1]), headline(results)
-    return friedman(ranks), per_dataset(results)
+def evaluate_all(results: Results) -> Standings:
+    standings = Standings(results)
+    assert all(getattr(standings, name) is not None for name in ("table", "pairs", "headline"))
+    return standings
 
 
 def test_27_datasets_20_methods_4_splits_take_less_than_two_seconds():
     evaluate_all(random_results(3, 3, 1))  # importing SciPy and the methods takes its own time
     results = random_results(27, 20, 4)
     start = time.process_time()
-    test, sentences = evaluate_all(results)
+    standings = evaluate_all(results)
+    test, sentences = standings.friedman, standings.per_dataset
     seconds = time.process_time() - start
     assert (test.n_methods, test.n_datasets, len(sentences)) == (20, 27, 27)
     assert seconds < 2, f"took {seconds:.2f} s of processor time"
@@ -217,3 +227,21 @@ def test_the_answer_says_which_hopular_it_speaks_of():
     assert per_dataset(results)["d0"].startswith("Hopular (paper architecture) leads on d0 (accuracy 0.9); XGBoost")
     behind = make_results({"a": {"hopular": [0.1], "knn": [0.9]}})
     assert "; Hopular (released architecture) (0.1) is" in headline(with_architecture(behind, "released"))
+
+
+def test_what_is_shown_of_a_benchmark_is_computed_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    calls: Counter[str] = Counter()
+    functions = {verdict: ("friedman", "wilcoxon_holm"), scores: ("rank_table", "cost_table", "primary_summary")}
+
+    def counted(name: str, function: Callable) -> Callable:
+        return lambda *args: (calls.update([name]), function(*args))[1]
+
+    for module, names in functions.items():
+        for name in names:
+            monkeypatch.setattr(module, name, counted(name, getattr(module, name)))
+    standings = Standings(random_results(6, 4, 2))
+    assert standings.headline
+    assert to_markdown(standings.table)
+    write_report(standings, tmp_path / "report.html")
+    write_plots(standings, tmp_path)
+    assert calls == dict.fromkeys([name for names in functions.values() for name in names], 1)

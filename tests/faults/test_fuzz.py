@@ -21,6 +21,7 @@ from hopular.data import DataError, load, make_splits
 from hopular.data.audit import audit
 from hopular.data.sidecar import read_sidecar
 from hopular.evaluation.results import SCORE_COLUMNS, Results, UnitResult
+from hopular.evaluation.verdict import Standings
 from hopular.methods import Run, get_method, methods
 from hopular.methods.saved import load_model
 from hopular.report.page import render
@@ -121,7 +122,7 @@ def report(dataset, split, method, outcome):
         datasets=(describe(dataset, audit(dataset, [split])),),
         units=(UnitResult(dataset.name, split.id, method, "complete", valid_score=outcome.score),),
     )
-    check_page(render(results))
+    check_page(render(Standings(results)))
 
 
 def check_page(page):
@@ -220,7 +221,7 @@ def named(names):
         units=tuple(replace(unit, dataset=renamed[unit.dataset]) for unit in results.units),
         scores=results.scores.replace({"dataset": renamed}),
     )
-    page = render(results)
+    page = render(Standings(results))
     check_page(page)
     assert all(str(escape(name)) in page for name in names if name.isprintable())
 

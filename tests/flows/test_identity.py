@@ -18,6 +18,7 @@ from flows.tracking.summary import load_results
 from hopular.benchmark.plan import Plan
 from hopular.cli.display import show_progress
 from hopular.evaluation.compare import compare
+from hopular.evaluation.verdict import Standings
 from hopular.report.page import render
 from tests.toys import edit, plugin_methods, write_plugin
 
@@ -94,7 +95,7 @@ def test_a_changed_method_is_computed_again_and_the_terminal_says_why(
     assert after["majority"].is_reused
     assert after["majority"].maker == before["majority"].maker  # it keeps what it was made with
     assert "scikit-learn" in after["same"].maker.versions
-    page = render(load_results(open_store(), other.benchmark))
+    page = render(Standings(load_results(open_store(), other.benchmark)))
     assert all(after[name].maker.code in page for name in after)
     assert before["same"].maker.code not in page
     run_tags = open_store().get_run(after["same"].run_id).data.tags

@@ -1,25 +1,12 @@
-"""Publishing: plots as files that open by themselves, and where a benchmark came from."""
+"""Publishing: where a benchmark came from."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
-from xml.etree import ElementTree
 
-from flows.publish import lineage_of, write_plots
+from flows.publish import lineage_of
 from hopular.evaluation.results import Maker
 from tests.evaluation.benchmarks import random_results
-
-
-def test_plots_are_pictures_of_their_own(tmp_path: Path) -> None:
-    (tmp_path / "old.svg").write_text("<svg/>")
-    write_plots(random_results(6, 4, 2), tmp_path)
-    files = sorted(tmp_path.iterdir())
-    assert [file.name for file in files] == ["cost-1.svg", "cost-2.svg", "ranks.svg"]
-    for file in files:
-        root = ElementTree.fromstring(file.read_text())
-        assert root.tag == "{http://www.w3.org/2000/svg}svg"
-        assert "--accent" in (root[0].text or "")
 
 
 def test_a_summary_has_the_seed_budget_and_device() -> None:

@@ -1,23 +1,32 @@
-"""The paper's tables with ours beside them: values, differences, and what is more than noise."""
+"""The paper's figures as data, and its tables with ours beside them: values, differences, what is more than noise."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib import resources
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from hopular.evaluation.results import Results
-from hopular.paper.published import PaperTable, median_ranks, medium_results, sizes
+from hopular.evaluation.verdict import Standings
+from hopular.methods import methods
+from hopular.paper import tables
 from hopular.paper.tables import (
-    medium_comparison,
-    medium_rank_comparison,
+    WITHOUT_METHOD,
+    PaperTable,
+    group_accuracies,
     memory_comparison,
-    paper_tables,
-    rank_comparison,
+    published_footprint,
+    published_medium_ranks,
+    published_ranks,
+    published_scores,
+    published_sizes,
     time_comparison,
 )
 from tests.evaluation.benchmarks import make_results, with_architecture
@@ -29,18 +38,18 @@ RANKS = {"median-ranks", "medium-ranks"}
 def small_results(methods: Sequence[str] = ("hopular", "svm", "random_forest")) -> Results:
     """Each method better than the next one and than all published figures, on each of the 21 small datasets."""
     scores = {method: [1 - place / 10_000] for place, method in enumerate(methods)}
-    return make_results(dict.fromkeys(sizes("small")["dataset"], scores), suite="small")
+    return make_results(dict.fromkeys(published_sizes("small")["dataset"], scores), suite="small")
 
 
 def our_methods() -> list[str]:
     """Our methods of the paper's rows, in the order of its ranks."""
-    return list(median_ranks()["method"].dropna())
+    return list(published_ranks()["method"].dropna())
 
 
 def medium_scores(datasets: Sequence[str]) -> Results:
     """Our results are the paper's, on some of the medium datasets."""
     parts = []
-    for (name, unit), table in medium_results().groupby(["dataset", "unit"]):
+    for (name, unit), table in published_scores().groupby(["dataset", "unit"]):
         if name in datasets:
             scale, task = (100, "classification") if unit == "accuracy %" else (1000, "regression")
             scores = {row["method"]: [row["paper"] / scale] for row in table.to_dict("records")}
@@ -51,6 +60,22 @@ def medium_scores(datasets: Sequence[str]) -> Results:
         units=tuple(unit for part in parts for unit in part.units),
         datasets=tuple(facts for part in parts for facts in part.datasets),
     )
+
+
+def rank_comparison(results: Results) -> PaperTable:
+    return tables.rank_comparison(Standings(results))
+
+
+def medium_rank_comparison(results: Results) -> PaperTable:
+    return tables.medium_rank_comparison(Standings(results))
+
+
+def medium_comparison(results: Results) -> PaperTable:
+    return tables.medium_comparison(Standings(results))
+
+
+def paper_tables(results: Results) -> list[PaperTable]:
+    return tables.paper_tables(Standings(results), None)
 
 
 def by_title(table: PaperTable) -> pd.DataFrame:
@@ -94,7 +119,7 @@ def test_a_rank_is_of_our_accuracies_or_of_published_ones_and_says_so():
 def test_five_equal_methods_have_no_difference_to_the_papers_ranks():
     random = np.random.default_rng(0)
     five = ("hopular", "catboost", "xgboost", "lightgbm", "glm")
-    equal = {name: {m: [0.8 + random.normal(0, 0.02)] for m in five} for name in sizes("small")["dataset"]}
+    equal = {name: {m: [0.8 + random.normal(0, 0.02)] for m in five} for name in published_sizes("small")["dataset"]}
     table = rank_comparison(make_results(equal, suite="small"))
     assert not {"difference", "is_more_than_noise"} & set(table.frame.columns)
     assert "that takes 26 rows with a rank on all 21 datasets, and there are 21." in " ".join(table.notes)
@@ -120,7 +145,7 @@ def test_all_29_rows_have_a_rank_once_all_our_methods_were_run():
 
 
 def test_a_method_that_lacks_a_dataset_has_no_difference():
-    names = list(sizes("small")["dataset"])
+    names = list(published_sizes("small")["dataset"])
     scores = {method: [0.9] for method in our_methods()}
     table = {name: {m: s for m, s in scores.items() if (m, name) != ("svm", names[0])} for name in names}
     frame = by_title(rank_comparison(make_results(table, suite="small")))
@@ -142,7 +167,7 @@ def test_every_row_says_why_it_has_no_method_or_is_not_like_for_like():
 def test_ranks_without_doubtful_datasets():
     results = small_results()
     assert "ours_sound" not in rank_comparison(results).frame.columns
-    names = list(sizes("small")["dataset"])
+    names = list(published_sizes("small")["dataset"])
     table = {name: {"hopular": [0.999], "svm": [0.998 if i < 11 else 1.0]} for i, name in enumerate(names)}
     found = by_title(rank_comparison(make_results(table, doubtful=names[:11])))
     assert found.loc["Hopular", ["ours", "ours_sound"]].tolist() == [1.0, 2.0]
@@ -169,7 +194,7 @@ def test_a_failed_method_ranks_last():
 
 
 def test_median_ranks_of_the_medium_suite():
-    names = list(sizes("medium")["dataset"])
+    names = list(published_sizes("medium")["dataset"])
     table = medium_rank_comparison(medium_scores(names)).frame.set_index("method")
     assert table["paper"].to_dict() == {"hopular": 1.5, "npt": 4.5, "xgboost": 4.5, "catboost": 2.5, "lightgbm": 2.0}
     assert table["ours"].tolist() == table["paper"].tolist()
@@ -180,7 +205,7 @@ def test_median_ranks_of_the_medium_suite():
 
 
 def test_ranks_of_the_medium_suite_that_cannot_be_compared():
-    names = list(sizes("medium")["dataset"])[:5]
+    names = list(published_sizes("medium")["dataset"])[:5]
     part = medium_rank_comparison(medium_scores(names))
     assert "difference" not in part.frame.columns
     assert (part.frame["datasets"] == 5).all()
@@ -264,3 +289,72 @@ def test_it_is_said_which_hopular_stands_beside_the_papers(compared):
     assert "Ours is Hopular (released architecture), not the paper's: a difference may be due to that." in other
     assert "was not recorded" in notes(results)
     assert "Hopular" not in " ".join(compared(make_results({"iris": {"svm": [0.9]}})).notes)
+
+
+# ------------------------------------------------------------------------------------------------ the published figures
+
+
+def test_29_median_ranks_and_our_methods_of_the_kind():
+    table = published_ranks().set_index("title")
+    assert len(table) == 29
+    assert table.loc["Hopular", "paper"] == 7.5 == table["paper"].min()
+    assert table.loc["Stacking (Wolpert)", "paper"] == 28.0
+    assert table.loc["Support Vector Machines", "method"] == "svm"
+    assert table.loc["Highway Networks", "method"] == "highway"
+    assert set(table.index[table["method"].isna()]) == set(WITHOUT_METHOD)
+    assert len(WITHOUT_METHOD) == 3
+    assert set(table["method"].dropna()) == {name for name, method in methods().items() if method.paper_name}
+
+
+def test_the_documentation_lists_rows_without_a_method_and_those_not_like_for_like():
+    text = (Path(__file__).parents[2] / "docs" / "howto" / "reproduce-the-paper.md").read_text(encoding="utf-8")
+    noted = published_ranks().query("note != ''")
+    told = dict(re.findall(r"^\| (.+?) \| .+? \| (.+?) \|$", text.partition("| row of the paper |")[2], re.M))
+    assert {title: told.get(title) for title in noted["title"]} == dict(zip(noted["title"], noted["note"], strict=True))
+
+
+def test_five_methods_on_six_medium_datasets():
+    table = published_scores().set_index(["dataset", "method"])
+    assert len(table) == 30
+    assert table.loc[("sulfur", "hopular")].tolist() == ["MSE x 1000", 1.04, 0.02]
+    assert table.loc[("eye", "xgboost")].tolist() == ["accuracy %", 57.43, 0.0]
+
+
+def test_median_ranks_of_the_medium_suite_follow_from_its_scores():
+    ranks = published_medium_ranks().set_index("method")["paper"]
+    assert sorted(ranks) == [1.5, 2.0, 2.5, 4.5, 4.5]  # as the paper's text has them
+    assert (ranks["hopular"], ranks["lightgbm"], ranks["catboost"]) == (1.5, 2.0, 2.5)
+
+
+def test_sizes_of_27_datasets():
+    assert (len(published_sizes("small")), len(published_sizes("medium"))) == (21, 6)
+    assert published_sizes("medium").set_index("dataset").loc["eye"].tolist() == [10936, 19, 3]
+
+
+def test_footprints_of_both_models():
+    table = published_footprint().set_index(["dataset", "method", "batch"])
+    assert len(table) == 24
+    assert set(table.index.get_level_values("dataset")) == set(published_sizes("medium")["dataset"])
+    row = table.loc[("colleges", "npt", "full")]
+    assert row[["smallest_gib", "largest_gib", "milliseconds", "milliseconds_error"]].tolist() == [
+        *(27.13, 74.56, 321.32, 0.25)
+    ]
+    assert table["is_out_of_memory"].sum() == 3
+    assert (table["smallest_gib"] <= table["largest_gib"]).all()
+
+
+def test_published_accuracies_of_17_groups_on_21_datasets():
+    table = group_accuracies()
+    assert set(table["dataset"]) == set(published_sizes("small")["dataset"])
+    groups = set(table["group"])
+    assert len(groups) == 17
+    assert groups < set(published_ranks()["title"])
+    assert len(table) == 17 * 21 == len(table.drop_duplicates(["dataset", "group"]))
+    assert table["accuracy"].between(0, 1).all()
+    row = table.set_index(["dataset", "group"]).loc[("blood-transfusion", "Decision Trees")]
+    assert row.tolist() == ["rpart2_caret", 0.793]
+
+
+def test_the_file_of_published_accuracies_names_its_source():
+    text = resources.files("hopular.paper").joinpath("uci_method_groups.csv").read_text(encoding="utf-8")
+    assert "Fernandez-Delgado et al. 2014" in text.splitlines()[0]

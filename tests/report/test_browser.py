@@ -13,6 +13,7 @@ pytest.importorskip("playwright", reason="playwright is not installed: pip insta
 from playwright.sync_api import Browser, Page
 
 from hopular.evaluation.compare import compare
+from hopular.evaluation.verdict import Standings
 from hopular.report.page import write_report
 from tests.report.browser import CHROMIUM, WIDE, column, faultless_page, is_dark, open_browser, take_screenshots
 from tests.report.synthetic import make_results
@@ -27,7 +28,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     names = ("catboost", "hopular", "xgboost", "lightgbm", "random_forest", "npt", "knn", "majority")
     results = make_results(8, names, failed=((1, "npt"),), doubtful=(2,), regression=(3,), nasty=True)
     changes = compare(make_results(7, names, seed=3, regression=(3,), nasty=True), results)
-    return write_report(results, tmp_path_factory.mktemp("report") / "report.html", changes=changes)
+    return write_report(Standings(results), tmp_path_factory.mktemp("report") / "report.html", changes=changes)
 
 
 @pytest.fixture(scope="module")

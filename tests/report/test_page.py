@@ -7,19 +7,19 @@ import time
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from markupsafe import escape
 
 from hopular.data.registry import entries
-from hopular.evaluation.compare import compare
+from hopular.evaluation.compare import Comparison, compare
 from hopular.evaluation.results import Delivered, Maker, Results, UnitResult
-from hopular.evaluation.scores import failed_units
-from hopular.evaluation.verdict import headline
-from hopular.report.leaderboard import leaderboard
-from hopular.report.page import render, write_report
-from tests.evaluation.benchmarks import with_architecture
+from hopular.evaluation.verdict import Standings
+from hopular.report import page as report_page
+from hopular.report.page import write_plots, write_report
+from tests.evaluation.benchmarks import random_results, with_architecture
 from tests.report.synthetic import NASTY, large, make_results
 
 VOID = {"meta", "link", "br", "hr", "img", "input", "path", "line", "circle"}
@@ -51,6 +51,10 @@ class Reader(HTMLParser):
             self.words.append(data)
 
 
+def render(results: Results, changes: Comparison | None = None) -> str:
+    return report_page.render(Standings(results), changes=changes)
+
+
 def read(page: str) -> Reader:
     reader = Reader()
     reader.feed(page)
@@ -75,13 +79,13 @@ def page(results: Results) -> str:
 
 def test_everything_asked_for_is_on_the_page(results: Results, page: str) -> None:
     words = text_of(page)
-    assert headline(results).split(". ")[0] in words
+    assert Standings(results).headline.split(". ")[0] in words
     for expected in (
         "Leaderboard",
         "Without doubtful",
         "critical difference",
-        "Each method against each",
-        "The leader against each",
+        "Each method against every other",
+        "The leader against the others",
         "Accuracy against cost",
         "Best hyperparameters",
         "Learning curves",
@@ -114,10 +118,10 @@ def fitted() -> Results:
 
 
 def test_the_delivered_model_its_rows_and_its_score_come_first(fitted: Results) -> None:
-    said = headline(fitted)
+    said = Standings(fitted).headline
     assert said.startswith("The model is an ensemble of Stacking 60 %, Multilayer perceptron 40 %: accuracy 0.")
     assert "Members trained on 120 to 150 of 150 rows" in said
-    assert "The validation rows decided; on the test rows, which had no part in it, Stacking has accuracy 0." in said
+    assert "The validation rows decided; on the test rows, which had no part in that, Stacking has accuracy 0." in said
     assert "leads" not in said
     page = render(fitted)
     words = text_of(page)
@@ -132,9 +136,9 @@ def test_what_was_not_tried_has_not_failed_and_has_no_rank(fitted: Results) -> N
     words = text_of(render(fitted))
     assert "Not tried, because there was no time for a first fit: Non-Parametric Transformers." in words
     assert "4 none failed, 1 not tried" in words
-    assert failed_units(fitted) == []
-    assert "npt" not in set(leaderboard(fitted)["method"])
-    assert [len(leaderboard(one)) for one in (fitted, replace(fitted, units=fitted.units[:-1]))] == [4, 4]
+    assert Standings(fitted).failed == []
+    assert "npt" not in set(Standings(fitted).table["method"])
+    assert [len(Standings(one).table) for one in (fitted, replace(fitted, units=fitted.units[:-1]))] == [4, 4]
 
 
 def test_a_delivered_model_survives_its_files(fitted: Results, tmp_path: Path) -> None:
@@ -142,7 +146,7 @@ def test_a_delivered_model_survives_its_files(fitted: Results, tmp_path: Path) -
     again = Results.load(tmp_path)
     assert again.delivered == fitted.delivered
     assert again.units == fitted.units
-    assert headline(again) == headline(fitted)
+    assert Standings(again).headline == Standings(fitted).headline
 
 
 def test_nothing_comes_from_elsewhere(page: str) -> None:
@@ -179,7 +183,7 @@ def test_a_comparison_says_what_changed() -> None:
     assert "What changed" in words
     assert "New datasets: dataset-4." in words
     assert "New methods: Nearest neighbours." in words
-    assert "Methods no longer in it: Most frequent class, Random forest, XGBoost." in words
+    assert "Methods no longer included: Most frequent class, Random forest, XGBoost." in words
     assert "Scores that moved" in words
     assert "worse" in words
 
@@ -187,11 +191,9 @@ def test_a_comparison_says_what_changed() -> None:
 def test_a_comparison_says_what_failed_and_what_cannot_be_judged() -> None:
     before, after = make_results(2, PAIR), make_results(2, PAIR, failed=((0, "hopular"),))
     words = text_of(render(after, changes=compare(before, after)))
-    assert "Failed now: Hopular on dataset-1." in words
+    assert "Newly failed: Hopular on dataset-1." in words
     assert "cannot be judged" in words
-    assert "Failed before, and no longer: Hopular on dataset-1." in text_of(
-        render(before, changes=compare(after, before))
-    )
+    assert "No longer failing: Hopular on dataset-1." in text_of(render(before, changes=compare(after, before)))
 
 
 def test_hopular_is_never_named_without_its_architecture_but_in_the_papers_own_rows() -> None:
@@ -241,7 +243,7 @@ def test_a_score_that_is_no_number_counts_as_failed() -> None:
     is_lost = results.scores["dataset"].eq("dataset-1") & results.scores["method"].eq("catboost")
     words = text_of(render(replace(results, scores=results.scores.assign(value=results.scores["value"].mask(is_lost)))))
     assert "2 of 8 searches failed (CatBoost); see Failures." in words
-    assert "no score: it is missing, or no finite number" in words
+    assert "no score: it is missing or not a finite number" in words
 
 
 def test_without_a_comparison_nothing_changed(page: str) -> None:
@@ -331,12 +333,23 @@ def test_unusual_results_give_clear_pages(results: Results, said: str) -> None:
 def test_a_large_benchmark_is_small_and_fast(tmp_path: Path) -> None:
     results = large()
     start = time.process_time()
-    path = write_report(results, tmp_path / "reports" / "large.html")
+    path = write_report(Standings(results), tmp_path / "reports" / "large.html")
     seconds = time.process_time() - start
     size = path.stat().st_size
     print(f"{seconds:.1f} s, {size / 1e6:.2f} MB")
     assert size <= 5_000_000
     assert seconds <= 10
+
+
+def test_plots_are_pictures_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "old.svg").write_text("<svg/>")
+    write_plots(Standings(random_results(6, 4, 2)), tmp_path)
+    files = sorted(tmp_path.iterdir())
+    assert [file.name for file in files] == ["cost-1.svg", "cost-2.svg", "ranks.svg"]
+    for file in files:
+        root = ElementTree.fromstring(file.read_text())
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert "--accent" in (root[0].text or "")
 
 
 def test_units_of_different_makers_are_told_apart_where_the_commit_stands() -> None:

@@ -8,8 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from hopular.report import plots
-from hopular.report.plots import Curve, Point
-from hopular.report.svg import Scale, span
+from hopular.report.plots import Curve, Point, Scale, span
 from tests.report.synthetic import NASTY
 
 
@@ -48,7 +47,7 @@ def test_equal_values_still_get_a_range(value: float) -> None:
 
 def test_the_critical_difference_diagram_shows_methods_bars_and_ruler() -> None:
     ranks = {"CatBoost": 1.5, "Hopular": 1.9, "Trees": 3.0, NASTY: 3.6}
-    drawing = plots.critical_difference(ranks, [("CatBoost", "Hopular"), ("Trees", NASTY)], 0.9)
+    drawing = plots.critical_difference(ranks, [("CatBoost", "Hopular"), ("Trees", NASTY)], 0.9, "Hopular")
     shown = texts(drawing)
     assert {"CatBoost", "Hopular", "Trees", "critical difference 0.90", "1.50", "3.60"} <= set(shown)
     assert len(by_class(drawing, "clique")) == 2
@@ -57,7 +56,7 @@ def test_the_critical_difference_diagram_shows_methods_bars_and_ruler() -> None:
 
 
 def test_better_methods_are_to_the_left() -> None:
-    drawing = plots.critical_difference({"a": 1.0, "b": 2.0, "c": 3.0}, [], None)
+    drawing = plots.critical_difference({"a": 1.0, "b": 2.0, "c": 3.0}, [], 5.0, "")
     starts = [float(node.get("d", "")[1:].split()[0]) for node in by_class(drawing, "leader")]
     assert starts == sorted(starts)
     assert not by_class(drawing, "ruler")
@@ -72,7 +71,7 @@ def test_the_cost_plot_marks_the_front_and_sets_the_floor_apart() -> None:
         Point("Unknown", "deep", math.nan, 0.5, False),
         Point("Unmeasured", "deep", 0.0, 0.5, False),
     ]
-    drawing = plots.cost(points, "training time", "relative score", "seconds")
+    drawing = plots.cost(points, "seconds", "Hopular")
     assert len(by_class(drawing, "dot")) == 4
     assert len(by_class(drawing, "on-front")) == 3
     assert len(by_class(drawing, "off")) == 1
@@ -82,7 +81,7 @@ def test_the_cost_plot_marks_the_front_and_sets_the_floor_apart() -> None:
 
 def test_labels_that_would_overlap_are_left_out() -> None:
     points = [Point(f"Method {n}", "classical", 1.0, 0.5, n == 7) for n in range(20)]
-    drawing = plots.cost(points, "time", "score", "seconds")
+    drawing = plots.cost(points, "seconds", "Hopular")
     assert len(by_class(drawing, "dot")) == 20
     labels = {node.text: (node.get("x"), node.get("y")) for node in by_class(drawing, "name")}
     assert "Method 7" in labels  # the front comes first
@@ -90,7 +89,7 @@ def test_labels_that_would_overlap_are_left_out() -> None:
 
 
 def test_nothing_measured_is_no_plot() -> None:
-    assert plots.cost([Point("a", "deep", 0.0, 0.5, False)], "time", "score", "seconds") == ""
+    assert plots.cost([Point("a", "deep", 0.0, 0.5, False)], "seconds", "Hopular") == ""
     assert plots.learning_curves([], "accuracy", {}) == ""
     assert plots.interval(math.nan, 0, 1, Scale(0, 1, 0, 100)) == ""
 
