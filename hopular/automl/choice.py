@@ -14,7 +14,7 @@ from hopular.evaluation.metrics import evaluate
 from hopular.methods.ensemble import write_ensemble
 from hopular.trials.budget import DEFAULT_CRITERION, score_of
 from hopular.trials.problem import Problem
-from hopular.trials.select import classes_of, combine
+from hopular.trials.select import combine
 from hopular.trials.trial import Trial
 
 METRICS = {"classification": ("accuracy", "log_loss"), "regression": ("mse", "mae")}
@@ -73,12 +73,12 @@ def make_ensemble(candidates: Sequence[Candidate], problem: Problem) -> Choice |
     members = tuple(_member(*found[place], share, problem) for place, share in chosen)
     mean = _mean([(share, answers[place]) for place, share in chosen])
     names = METRICS[problem.task]
-    metrics = evaluate(problem.task, problem.y_valid.to_numpy(), mean, classes_of(problem), metrics=names)
+    metrics = evaluate(problem.task, problem.y_valid.to_numpy(), mean, problem.classes or None, metrics=names)
     return Choice("ensemble", members, metrics)
 
 
 def _member(candidate: Candidate, record: Trial, weight: float, problem: Problem) -> Member:
-    return Member(candidate, record, weight, candidate.model(record), rows=len(problem.X_train))
+    return Member(candidate, record, weight, candidate.model(record), rows=len(problem.folds[0].train))
 
 
 def _mean(weighted: Sequence[tuple[float, Array]]) -> Array:
@@ -92,4 +92,4 @@ def write_model(choice: Choice, problem: Problem, folder: Path) -> None:
         shutil.copytree(choice.members[0].folder, folder)
         return
     members = [(member.candidate.name, member.weight, member.folder) for member in choice.members]
-    write_ensemble(folder, members, problem.X_train.shape[1], classes_of(problem))
+    write_ensemble(folder, members, problem.X.shape[1], problem.classes or None)

@@ -29,7 +29,6 @@ from hopular.evaluation.metrics import evaluate
 from hopular.formatting import plural
 from hopular.trials.problem import Problem, make_problem
 from hopular.trials.refit import refit_rows
-from hopular.trials.select import classes_of
 from hopular.trials.worker import WorkerPool
 from hopular.util import InputError
 
@@ -73,7 +72,7 @@ class _Table:
     @property
     def is_refittable(self) -> bool:
         """Whether all classes are among the training rows, so that models of other rows agree on the classes."""
-        return self.dataset.task == "regression" or set(classes_of(self.problem) or []) == set(self.dataset.classes)
+        return self.dataset.task == "regression" or set(self.problem.classes) == set(self.dataset.classes)
 
 
 def fit_table(
@@ -112,7 +111,7 @@ def fit_table(
         _write_rows(final, table, folder / ROWS_FILE)
         facts = _facts(table, final, no_refit, seed, time.monotonic() - clock.start, command)
         told = {"seconds": seconds, "seed": seed, "methods": names}
-        classes = classes_of(table.problem)
+        classes = table.problem.classes or None
         results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command, facts.delivered)
         board = make_leaderboard(results, {one.method: one.loss for one in choices}, final.method)
         return Fitted(Schema.of(dataset), facts, board, results, left_out, folder, keeper)
@@ -204,7 +203,7 @@ def _write_rows(final: Choice, table: _Table, path: Path) -> None:
 
 def _facts(table: _Table, final: Choice, no_refit: str, seed: int, seconds: float, command: str) -> Facts:
     truth = table.dataset.y.iloc[table.split.test].to_numpy()
-    test = evaluate(table.dataset.task, truth, final.test_predictions(), classes_of(table.problem))
+    test = evaluate(table.dataset.task, truth, final.test_predictions(), table.problem.classes or None)
     return Facts(
         method=final.method,
         members=tuple((member.candidate.name, member.weight) for member in final.members),

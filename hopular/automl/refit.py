@@ -12,12 +12,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hopular.automl.candidate import Candidate
 from hopular.automl.choice import Choice, Member
 from hopular.automl.race import POOL, Stopped
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.trials.problem import Problem
+from hopular.trials.problem import Fold, Problem
 from hopular.trials.refit import refit_problem, refit_trial
 from hopular.trials.trial import Job, Trial
 from hopular.trials.worker import InfrastructureError, Worker, WorkerPool
@@ -212,9 +214,10 @@ def _why_not(members: Sequence[Member], failures: Sequence[str]) -> str:
 
 def _few_rows(problem: Problem) -> Problem:
     """Return a problem of a few rows of each class, or of a few rows."""
-    target = problem.y_train
+    target = problem.y.iloc[problem.folds[0].train]
     few = target.head(10 * FEW_ROWS)
     if problem.task == "classification":
         few = target.groupby(target, observed=True).head(FEW_ROWS)
-    X, y = problem.X_train.loc[few.index].reset_index(drop=True), few.reset_index(drop=True)
-    return replace(problem, X_train=X, y_train=y, X_valid=X, y_valid=y)
+    rows = np.arange(len(few))
+    X, y = problem.X.loc[few.index].reset_index(drop=True), few.reset_index(drop=True)
+    return replace(problem, X=X, y=y, folds=(Fold(rows, rows),))

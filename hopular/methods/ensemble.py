@@ -137,6 +137,23 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_features_in_ = X.shape[1]
         return self
 
+    @staticmethod
+    def from_members(
+        members: Sequence[tuple[str, float, Any]], n_features: int, classes: Sequence[str] | None
+    ) -> Ensemble:
+        """Return an ensemble of fitted members: each a method, its weight and its estimator.
+
+        `classes` is None for regression.
+        """
+        ensemble: Ensemble = EnsembleRegressor() if classes is None else EnsembleClassifier()
+        ensemble.member_names_ = [name for name, _, _ in members]
+        ensemble.weights_ = np.array([weight for _, weight, _ in members])
+        ensemble.estimators_ = [estimator for _, _, estimator in members]
+        ensemble.n_features_in_ = n_features
+        if classes is not None:
+            ensemble.classes_ = np.asarray(classes, dtype=object)
+        return ensemble
+
     @abstractmethod
     def _loss(self, y: Any) -> Any:
         """How far predictions are from `y`, as a function of them."""
@@ -197,9 +214,11 @@ class EnsembleClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
 
     def _outputs(self, member: Any, X: Any) -> Array:
         """The member's probabilities, in the order of this ensemble's classes."""
-        places = {str(label): place for place, label in enumerate(member.classes_)}
-        order = [places[str(label)] for label in self.classes_]
-        return np.asarray(member.predict_proba(X), dtype=np.float64)[:, order]
+        places = {str(label): place for place, label in enumerate(self.classes_)}
+        found = np.asarray(member.predict_proba(X), dtype=np.float64)
+        outputs = np.zeros((len(found), len(places)))  # a class that the member has not seen is impossible to it
+        outputs[:, [places[str(label)] for label in member.classes_]] = found
+        return outputs
 
     def predict_proba(self, X: Any) -> Array:
         """Class probabilities, columns in the order of `classes_`."""

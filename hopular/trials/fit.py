@@ -7,17 +7,18 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hopular.data.dataset import Task
 from hopular.methods import Run, get_method
 from hopular.methods.method import InvalidParametersError
 from hopular.trials.budget import Criterion, score_of
-from hopular.trials.problem import Problem
+from hopular.trials.problem import Fold, Problem
 from hopular.trials.trial import Failure, Job, Trial
 
 SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
@@ -31,16 +32,20 @@ class Pruned(Exception):  # noqa: N818
 
 
 class CurveHook:
-    """Reports the validation score of a training that goes on, by the search's criterion, and stops it when told to."""
+    """Reports the validation score of a training that goes on, by the search's criterion, and stops it when told to.
 
-    def __init__(self, report: Callable[[int, float], bool], criterion: Criterion) -> None:
+    Percents are of the trainings on all folds, one after another.
+    """
+
+    def __init__(self, report: Callable[[int, float], bool], criterion: Criterion, fold: int, folds: int) -> None:
         self._report, self._criterion, self._last = report, criterion, -1
+        self._fold, self._folds = fold, folds
 
     def on_epoch(self, progress: Any) -> None:
         pass
 
     def on_validation(self, progress: Any) -> None:
-        percent = round(100 * progress.done)
+        percent = round(100 * (self._fold + progress.done) / self._folds)
         if percent > self._last:  # the first validation within each percent
             self._last = percent
             score = progress.score if self._criterion == "accuracy" else -progress.loss
@@ -82,35 +87,52 @@ class Fitter:
     def _train(
         self, problem: Problem, jobs: Sequence[Job], started: Callable[[], None], report: Report
     ) -> list[_Model | Trial]:
-        """Fit the jobs at once and score each by itself. The seconds of the fit are divided among them."""
-        start = time.perf_counter()
+        """Fit the jobs at once, fold after fold, and score each by itself. They divide the seconds of the fits."""
+        attempts = [_Attempt(job, place) for place, job in enumerate(jobs)]
+        seconds, start = 0.0, time.perf_counter()
         try:
-            estimators, max_seconds = _make(problem, jobs)
+            _make(problem.task, jobs[0], jobs[0].max_seconds)  # imports its library, which is no part of the fit
+            limit = _seconds_for(jobs[0])
             started()
             start = time.perf_counter()
-            errors = _fit(problem, jobs, estimators, report)
+            for place, fold in enumerate(problem.folds):
+                going = [attempt for attempt in attempts if attempt.error is None]
+                left = None if limit is None else (limit - seconds) / (len(problem.folds) - place)
+                seconds += _fit_fold(problem, place, fold, going, left, report)
         except Exception as error:
             return [_ended_by(job.trial, error, (time.perf_counter() - start) / len(jobs)) for job in jobs]
-        seconds = (time.perf_counter() - start) / len(jobs)
-        share = None if max_seconds is None else max_seconds / len(jobs)
-        fitted: list[_Model | Trial] = []
-        for job, estimator, ended in zip(jobs, estimators, errors, strict=True):
-            try:
-                if ended is not None:
-                    raise ended
-                trial = replace(_score(problem, job, estimator), fit_seconds=seconds, max_seconds=share)
-            except Exception as error:
-                fitted.append(_ended_by(job.trial, error, seconds))
-                continue
-            model = _Model(job.study, trial, estimator)
-            self._keep_if_better(model)
-            fitted.append(model)
-        return fitted
+        costs = {"fit_seconds": seconds / len(jobs), "max_seconds": None if limit is None else limit / len(jobs)}
+        return [self._finish(problem, attempt, costs) for attempt in attempts]
+
+    def _finish(self, problem: Problem, attempt: _Attempt, costs: dict[str, Any]) -> _Model | Trial:
+        """Score what a job predicted for the validation rows, and keep its model if it is the best so far."""
+        job = attempt.job
+        try:
+            if attempt.error is not None:
+                raise attempt.error
+            trial = replace(_score(problem, attempt), **costs)
+            model = _Model(job.study, trial, _bag(problem, job, attempt.estimators))
+        except Exception as error:
+            return _ended_by(job.trial, error, costs["fit_seconds"])
+        self._keep_if_better(model)
+        return model
 
     def _keep_if_better(self, model: _Model) -> None:
         kept = self.kept
         if model.study and (kept is None or kept.study != model.study or model.trial.rank < kept.trial.rank):
             self.kept = model
+
+
+@dataclass
+class _Attempt:
+    """A job at work: its fitted estimators and their predictions of the validation rows, one of each fold."""
+
+    job: Job
+    place: int  # among the jobs
+    estimators: list[Any] = field(default_factory=list)
+    predictions: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    predict_seconds: float = 0.0
+    error: Exception | None = None  # that has ended it alone
 
 
 @dataclass(frozen=True)
@@ -142,56 +164,95 @@ def _ended_by(trial: Trial, error: Exception, seconds: float) -> Trial:
     return replace(trial, state="failed", fit_seconds=seconds, failure=_failure_of(error), message=message)
 
 
-def _make(problem: Problem, jobs: Sequence[Job]) -> tuple[list[Any], float | None]:
-    """Return an estimator for each job, and the seconds after which they are to end their fit."""
-    first = jobs[0]
-    method = get_method(first.trial.method)
-
-    def make(job: Job, seconds: float | None) -> Any:
-        run = Run(job.trial.seed, job.threads, job.device, seconds)
-        return method.make(problem.task, dict(job.trial.params), run)
-
+def _make(task: Task, job: Job, seconds: float | None) -> Any:
+    """Return an estimator that is to end its fit after `seconds`."""
+    run = Run(job.trial.seed, job.threads, job.device, seconds)
     try:
-        make(first, first.max_seconds)  # imports its library, which is no part of the fit
-        seconds = _seconds_for(first)
-        made = [make(job, seconds) for job in jobs]
+        return get_method(job.trial.method).make(task, dict(job.trial.params), run)
     except (TypeError, ValueError) as error:
         raise InvalidParametersError(str(error)) from error
-    return made, seconds
 
 
-def _fit(
-    problem: Problem, jobs: Sequence[Job], estimators: Sequence[Any], report: Report
-) -> Sequence[Exception | None]:
+def _fit_fold(
+    problem: Problem, place: int, fold: Fold, attempts: Sequence[_Attempt], left: float | None, report: Report
+) -> float:
+    """Fit all attempts on a fold at once and let each predict its validation rows; return the seconds of the fit."""
+    if not attempts:
+        return 0.0
+    seconds = None if left is None else max(SHORTEST, left)
+    estimators = [_make(problem.task, attempt.job, seconds) for attempt in attempts]
+    part = problem.of_fold(fold)
+    hooks = [[CurveHook(partial(report, one.place), one.job.criterion, place, len(problem.folds))] for one in attempts]
+    start = time.perf_counter()
+    errors = _fit(part, attempts[0].job, estimators, hooks)
+    fitted = time.perf_counter() - start
+    for attempt, estimator, error in zip(attempts, estimators, errors, strict=True):
+        start = time.perf_counter()
+        try:
+            if error is not None:
+                raise error
+            predictions = predict_rows(estimator, problem.task, part.X_valid)
+            attempt.predictions.append(_aligned(estimator, problem, predictions))
+            attempt.estimators.append(estimator)
+        except Exception as found:
+            attempt.error = found
+        attempt.predict_seconds += time.perf_counter() - start
+    return fitted
+
+
+def _fit(part: Problem, job: Job, estimators: Sequence[Any], hooks: list[list[Any]]) -> Sequence[Exception | None]:
     """Fit the estimators, and return for each the error that ended it alone, if any."""
-    frames: tuple[Any, ...] = (problem.X_train, problem.y_train, problem.X_valid, problem.y_valid)
-    X, y, X_valid, y_valid = (frame.copy(deep=False) for frame in frames)  # changes stay within this trial
-    hooks = [[CurveHook(partial(report, place), job.criterion)] for place, job in enumerate(jobs)]
-    _seed(jobs[0].trial.seed)
-    if len(jobs) > 1:
+    _seed(job.trial.seed)
+    X, y, eval_set = part.X_train, part.y_train, (part.X_valid, part.y_valid)
+    if len(estimators) > 1:
         from hopular.model.table import fit_together
 
-        return fit_together(estimators, X, y, (X_valid, y_valid), hooks)
-    watched = {"hooks": hooks[0]} if get_method(jobs[0].trial.method).has_curve else {}
-    estimators[0].fit(X, y, eval_set=(X_valid, y_valid), **watched)
+        return fit_together(estimators, X, y, eval_set, hooks)
+    watched = {"hooks": hooks[0]} if get_method(job.trial.method).has_curve else {}
+    estimators[0].fit(X, y, eval_set=eval_set, **watched)
     return [None]
 
 
-def _score(problem: Problem, job: Job, estimator: Any) -> Trial:
-    start = time.perf_counter()
-    metrics, predictions = score_rows(estimator, problem.task, problem.X_valid.copy(deep=False), problem.y_valid)
+def _aligned(estimator: Any, problem: Problem, predictions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return probabilities with a column for each class of the problem; one that the fold has not seen gets none."""
+    if problem.task == "regression" or len(problem.folds) == 1:
+        return predictions
+    places = {label: place for place, label in enumerate(problem.classes)}
+    aligned = np.zeros((len(predictions), len(places)))
+    aligned[:, [places[str(label)] for label in estimator.classes_]] = predictions
+    return aligned
+
+
+def _bag(problem: Problem, job: Job, estimators: list[Any]) -> Any:
+    """Return the model of a trial: the estimator of its only fold, or the mean of those of all folds."""
+    if len(estimators) == 1:
+        return estimators[0]
+    from hopular.methods.ensemble import Ensemble
+
+    members = [(job.trial.method, 1 / len(estimators), estimator) for estimator in estimators]
+    return Ensemble.from_members(members, problem.X.shape[1], problem.classes or None)
+
+
+def _score(problem: Problem, attempt: _Attempt) -> Trial:
+    """Return the trial with its score on the validation rows of all folds together."""
+    job, first, is_one = attempt.job, attempt.estimators[0], len(attempt.estimators) == 1
+    predictions = np.concatenate(attempt.predictions)
+    classes = [str(label) for label in getattr(first, "classes_", [])] if is_one else problem.classes
+    metrics = _metrics(problem.task, predictions, problem.y_valid, classes)
+    trained = np.unique(np.concatenate([fold.train for fold in problem.folds]))
+    rounds = [found for one in attempt.estimators if (found := _rounds(one)) is not None]
     return replace(
         job.trial,
         state="complete",
         metrics=metrics,
         score=score_of(job.criterion, metrics),
-        predictions=predictions,
-        predict_seconds=time.perf_counter() - start,
-        rounds=_rounds(estimator),
-        rows=len(getattr(estimator, "train_index_", problem.X_train)),
-        members=_members(estimator),
-        classes=tuple(str(label) for label in getattr(estimator, "classes_", [])),
-        message=_left_out(estimator),
+        predictions=predictions.astype(np.float32),
+        predict_seconds=attempt.predict_seconds,
+        rounds=round(sum(rounds) / len(rounds)) if rounds else None,
+        rows=len(getattr(first, "train_index_", trained)) if is_one else len(trained),
+        members=_members(first) if is_one else (),
+        classes=tuple(classes),
+        message=_left_out(first),
     )
 
 
@@ -238,20 +299,25 @@ def _seconds_for(job: Job) -> float | None:
 def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
     """Return the metrics and the predictions on some rows."""
     predictions = predict_rows(estimator, task, X)
+    classes = [str(label) for label in getattr(estimator, "classes_", [])]
+    return _metrics(task, predictions, y, classes), predictions.astype(np.float32)
+
+
+def _metrics(task: str, predictions: np.ndarray[Any, Any], y: Any, classes: Sequence[str]) -> dict[str, float]:
     if task == "regression":
         error = predictions - y.to_numpy(dtype=np.float64)
         with np.errstate(over="ignore"):
             mse = float(np.mean(error**2))
         if not np.isfinite(mse):
             raise FloatingPointError(f"predictions up to {np.abs(predictions).max():.3g} are too far off to be squared")
-        return {"mse": mse, "mae": float(np.abs(error).mean())}, predictions.astype(np.float32)
-    places = {str(label): place for place, label in enumerate(estimator.classes_)}
+        return {"mse": mse, "mae": float(np.abs(error).mean())}
+    places = {label: place for place, label in enumerate(classes)}
     codes = np.array([places.get(str(label), -1) for label in y])
     known = codes >= 0  # a class that training has never seen is always wrong
     accuracy = float((predictions.argmax(axis=1) == codes).mean())
     truth = np.where(known, predictions[np.arange(len(codes)), codes], 0.0)
     log_loss = float(np.abs(np.log(np.clip(truth, 1e-15, 1.0))).mean())
-    return {"accuracy": accuracy, "log_loss": log_loss}, predictions.astype(np.float32)
+    return {"accuracy": accuracy, "log_loss": log_loss}
 
 
 def predict_rows(estimator: Any, task: str, X: Any) -> np.ndarray[Any, Any]:

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -20,7 +20,7 @@ from hopular.methods import Method, get_method
 from hopular.methods.ensemble import write_ensemble
 from hopular.trials.budget import Budget
 from hopular.trials.fit import SOFT
-from hopular.trials.problem import Problem
+from hopular.trials.problem import Fold, Problem, Rows
 from hopular.trials.trial import Job, Trial
 from hopular.trials.worker import LostError, WorkerPool
 from hopular.util import OperationError
@@ -28,7 +28,6 @@ from hopular.util import OperationError
 if TYPE_CHECKING:
     from hopular.data.splits import Split
 
-Rows = np.ndarray[Any, np.dtype[np.int64]]
 TRAIN_FACTOR = 3.0  # training may take this many times a trial's limit: the setting works, the machine may be busier
 
 
@@ -165,17 +164,9 @@ def refit_rows(method: Method, split: Split) -> Rows:
 
 def refit_problem(dataset: Dataset, split: Split, method: Method) -> Problem:
     """Return the problem whose training rows are those of a refit."""
-    rows = refit_rows(method, split)
-    return Problem(
-        name=f"{dataset.name} all rows",
-        task=dataset.task,
-        rows=len(dataset),
-        fingerprint=dataset.fingerprint,
-        X_train=dataset.X.iloc[rows].reset_index(drop=True),
-        y_train=dataset.y.iloc[rows].reset_index(drop=True),
-        X_valid=dataset.X.iloc[split.valid].reset_index(drop=True),
-        y_valid=dataset.y.iloc[split.valid].reset_index(drop=True),
-    )
+    fold = Fold(refit_rows(method, split), split.valid)
+    name, rows = f"{dataset.name} all rows", len(dataset)
+    return Problem(name, dataset.task, rows, dataset.fingerprint, dataset.X, dataset.y, (fold,))
 
 
 def refit_trial(trial: Trial) -> Trial:

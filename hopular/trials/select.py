@@ -61,15 +61,8 @@ def choose_members(
     return [(method, trial.params, trial.seed) for method, trial, _ in chosen]
 
 
-def classes_of(problem: Problem) -> list[str] | None:
-    """Return the classes in the order of the columns of probabilities; None for regression."""
-    if problem.task == "regression":
-        return None
-    return [str(label) for label in np.unique(np.asarray(problem.y_train))]
-
-
 def _loss(problem: Problem, step: int) -> Any:
     if problem.task == "regression":
         return squared_error_of(problem.y_valid.to_numpy(dtype=np.float64)[::step])
-    places = {label: place for place, label in enumerate(classes_of(problem) or [])}
+    places = {label: place for place, label in enumerate(problem.classes)}
     return log_loss_of(np.array([places.get(str(label), -1) for label in problem.y_valid[::step]]))

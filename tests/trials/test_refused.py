@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.trials.fit import Fitter
-from hopular.trials.problem import Problem
+from hopular.trials.problem import Fold, Problem
 from tests.trials.conftest import make_job
 
 REFUSED = [
@@ -40,7 +40,7 @@ def flowers() -> Problem:
     random = np.random.default_rng(0)
     X = pd.DataFrame(random.normal(size=(60, 3)), columns=list("abc"))
     y = pd.Series(random.choice(["rose", "lily"], 60))
-    return Problem("flowers", "classification", 60, "f", X[:40], y[:40], X[40:], y[40:])
+    return Problem("flowers", "classification", 60, "f", X, y, (Fold(np.arange(40), np.arange(40, 60)),))
 
 
 @pytest.mark.parametrize(("method", "params"), REFUSED)
@@ -52,6 +52,6 @@ def test_a_refused_setting_has_its_kind(flowers: Problem, method: str, params: d
 
 @pytest.mark.parametrize("method", ["hopular", "mlp", "xgboost", "lightgbm", "catboost", "knn"])
 def test_rows_that_cannot_be_used_are_an_error(flowers: Problem, method: str) -> None:
-    endless = replace(flowers, X_train=flowers.X_train.assign(a=np.inf))
+    endless = replace(flowers, X=flowers.X.assign(a=[np.inf] * 40 + [0.0] * 20))
     (outcome,) = Fitter().fit(endless, [make_job(method, {})], lambda: None, lambda *_: False)
     assert (outcome.state, outcome.failure) == ("failed", "error"), outcome.message

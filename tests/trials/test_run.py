@@ -116,7 +116,7 @@ def test_a_problem_has_no_way_to_the_test_rows():
     problem = make_problem(dataset, split)
     assert set(vars(problem)) == {
         *("name", "task", "rows", "fingerprint"),
-        *("X_train", "y_train", "X_valid", "y_valid"),
+        *("X", "y", "folds"),
     }
     things = reachable(problem).values()
     arrays = [thing for thing in things if isinstance(thing, np.ndarray)]
@@ -479,9 +479,9 @@ def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sql
 
 
 def test_a_worker_lost_again_and_again_is_a_failure_in_the_end(problem, sqlite, monkeypatch):
-    outcome = Trial("failed", kind="out-of-memory", message="killed from outside")
+    outcome = Trial(0, 0, {}, "failed", failure="out-of-memory", message="killed from outside")
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: None)
-    monkeypatch.setattr(worker, "Worker", failing(LostError(outcome), run.RETRIES + 1))
+    monkeypatch.setattr(worker, "Worker", failing(LostError([outcome]), run.RETRIES + 1))
     result = search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert result.summary == "2 of 2 trials: 1 complete, 1 failed (1 out-of-memory)"
     assert result.trials[0].message == "killed from outside"

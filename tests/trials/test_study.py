@@ -83,7 +83,7 @@ def test_states_are_those_of_optuna(study):
     states = {"complete": "COMPLETE", "pruned": "PRUNED", "failed": "FAIL"}
     for slot, state in enumerate(states):
         assert study.lease(range(3)) == slot
-        add(study, Trial(slot, 0, {}, state, 0.5 if state == "complete" else None, kind=None))
+        add(study, Trial(slot, 0, {}, state, 0.5 if state == "complete" else None))
     assert [trial.state.name for trial in study.trials().values()] == list(states.values())
     assert [trial.state.name for trial in study._study.get_trials()] == list(states.values())
 
@@ -363,9 +363,9 @@ def test_sqlite_lets_readers_read_and_commits_do_not_wait_for_the_disk(sqlite):
 def test_one_setting_says_where(tmp_path, monkeypatch, postgres):
     monkeypatch.delenv("HOPULAR_STORAGE", raising=False)
     monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path / "runs"))
-    assert open_storage().run.url.database == str(tmp_path / "runs" / "optuna.db")
+    assert open_storage().engine.url.database == str(tmp_path / "runs" / "optuna.db")
     monkeypatch.setenv("HOPULAR_STORAGE", postgres.get_uri().replace("postgresql://", "postgres://"))
-    assert open_storage().run.url.drivername == "postgresql+psycopg"
+    assert open_storage().engine.url.drivername == "postgresql+psycopg"
 
 
 @pytest.mark.parametrize(
