@@ -15,7 +15,7 @@ from cyclopts import Parameter
 
 from hopular import settings
 from hopular.cli.display import show_progress
-from hopular.cli.frame import FAILED, INTERRUPTED, log_file
+from hopular.cli.frame import FAILED, INTERRUPTED, ending_in_good_order, log_file
 from hopular.cli.screen import Json, Quiet, complain, console, say, show_json
 from hopular.formatting import plural
 from hopular.util import InputError
@@ -100,7 +100,7 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     from flows.local import find_server
 
     try:
-        with show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
+        with ending_in_good_order(), show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
             wait_for_server = find_server()  # first of all, since Prefect reads its settings when it is imported
             from flows.benchmark import hopular_benchmark
             from flows.progress import watch
@@ -108,9 +108,9 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
             wait_for_server()
             with watch(listener):
                 outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as stop:  # Ctrl-C, or a request to end
         complain(f"stopped. What is finished is kept; go on with: {plan.command()}", style="yellow")
-        return INTERRUPTED
+        return INTERRUPTED if isinstance(stop, KeyboardInterrupt) else int(stop.code or 0)
     except httpx.TransportError as error:
         logging.getLogger("hopular").error("the Prefect server does not answer", exc_info=error)
         what = f"the Prefect server does not answer any more ({error})"

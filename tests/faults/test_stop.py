@@ -18,15 +18,26 @@ LONG = ["benchmark", "diabetes", "--methods", "constant", "--budget", "smoke", "
 SECONDS = 10.0  # within which a command ends after Ctrl-C
 
 
-def test_ctrl_c_of_a_terminal_ends_a_benchmark_while_trials_run(tmp_path):
+def ctrl_c(command):
+    command.interrupt()
+    return 130
+
+
+def request_to_end(command):
+    command.process.terminate()
+    return 143
+
+
+@pytest.mark.parametrize("stop", [ctrl_c, request_to_end])
+def test_a_benchmark_ends_in_good_order_while_trials_run(stop, tmp_path):
     runs = tmp_path / "runs"
     with running(LONG, runs, HOPULAR_PLUGINS=str(TOYS), HOPULAR_TEST_SLEEP="0.5") as command:
         assert command.wait_for_line(3), command.text
         assert command.processes("server")
         assert command.processes("worker")
         start = time.monotonic()
-        command.interrupt()
-        assert command.end(60) == 130, command.text
+        code = stop(command)
+        assert command.end(60) == code, command.text
         took = time.monotonic() - start
         assert took < SECONDS
         words = "hopular benchmark diabetes --methods constant --budget smoke --trials 60"
