@@ -33,7 +33,7 @@ def retry(
     should_retry: Callable[[BaseException], bool],
     seconds: float,
     pauses: tuple[float, float],
-    sleep: Callable[[float], object] | None = None,
+    sleep: Callable[[float], None] | None = None,
 ) -> T:
     """Return what `action` returns; while it fails in a way worth another try, repeat it for `seconds`.
 

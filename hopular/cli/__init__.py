@@ -48,7 +48,7 @@ COMMANDS: tuple[tuple[Callable[..., int | None], Group], ...] = (
 
 app = App(
     name="hopular",
-    help="Settles whether Hopular or gradient boosting wins on a small or medium table.",
+    help="Find out whether Hopular or gradient boosting wins on a small or medium table.",
     help_epilogue=EXIT_CODES,
     help_format="plaintext",
     version=hopular.__version__,
@@ -59,13 +59,13 @@ app = App(
 for place, (command, group) in enumerate(COMMANDS):
     app.command(command, group=group, sort_key=place, help_epilogue="")
 app["--help"].group = app["--version"].group = OTHER
-app["--help"].help = "Show this, or with a command its options and examples."
+app["--help"].help = "Show this help; after a command, its options and examples."
 app["--version"].help = "Show the version."
-app.register_install_completion_command(help="Let Tab complete commands in this shell.", group=OTHER)
+app.register_install_completion_command(help="Enable Tab completion in this shell.", group=OTHER)
 
 
 def main(words: Sequence[str] | None = None) -> None:
     """Run a command line, by default that of this process, and exit with its code."""
     code = run(app, sys.argv[1:] if words is None else words)
-    gc.freeze()  # otherwise the interpreter looks through all that was imported once more, for a second or several
+    gc.freeze()  # otherwise the interpreter's last collection goes through all that was imported, for a second or more
     sys.exit(code)

@@ -1,4 +1,4 @@
-"""`hopular doctor`: what is wrong with this installation, and how to mend it."""
+"""`hopular doctor`: find what is wrong with this installation, and say how to fix it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from hopular.redaction import without_secrets
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
-GIGABYTE = 1e9
-SHAPES = "use sqlite:////folder/file.db or postgresql+psycopg://user@host/name"  # of a database's URL
+_GIGABYTE = 1e9
+_URL_FORMS = "use sqlite:////folder/file.db or postgresql+psycopg://user@host/name"  # of a database
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """One thing that was looked at. `detail` says what was found and, if it is not well, how to mend it."""
+    """One thing that was checked. `detail` says what was found and, if something is wrong, how to fix it."""
 
     state: Literal["ok", "warn", "fail"]
     name: str
@@ -32,9 +32,9 @@ class Diagnosis:
 
 
 def doctor(*, json: Json = False) -> int:
-    """Check the installation, and say how to mend it.
+    """Check the installation, and say how to fix it.
 
-    Looks at packages, device, folders, databases, servers and data, and exits
+    Checks packages, device, folders, databases, servers and data, and exits
     with 1 if something is broken.
 
     For example
@@ -43,9 +43,9 @@ def doctor(*, json: Json = False) -> int:
     """
     found = []
     with waiting(is_quiet=json or not sys.stderr.isatty()) as tell:
-        for examine in EXAMINATIONS:
-            tell(f"looking at the {examine.__name__}")
-            found += _examined(examine)
+        for name, check in _CHECKS.items():
+            tell(f"checking the {name}")
+            found += _diagnoses(name, check)
     broken = [item for item in found if item.state == "fail"]
     if json:
         show_json({"healthy": not broken, "checks": [asdict(item) for item in found]})
@@ -56,29 +56,28 @@ def doctor(*, json: Json = False) -> int:
     return FAILED if broken else 0
 
 
-def _examined(examine: Callable[[], Iterator[Diagnosis]]) -> list[Diagnosis]:
-    """What an examination finds; one that cannot be carried out is a finding too."""
+def _diagnoses(name: str, check: Callable[[], Iterator[Diagnosis]]) -> list[Diagnosis]:
+    """Return what a check finds; that it cannot be carried out is a finding too."""
     try:
-        return list(examine())
+        return list(check())
     except Exception as error:
-        why = without_secrets(f"{type(error).__name__}: {error}")
-        return [Diagnosis("fail", examine.__name__, f"could not be looked at: {why}")]
+        return [Diagnosis("fail", name, without_secrets(f"could not be checked: {type(error).__name__}: {error}"))]
 
 
 def _verdict(found: list[Diagnosis]) -> str:
     fails, warnings = (sum(item.state == state for item in found) for state in ("fail", "warn"))
     if fails:
-        return f"\n{fails} of {len(found)} must be mended."
-    return f"\nAll is well, with {warnings} remark{'s' * (warnings > 1)}." if warnings else "\nAll is well."
+        return f"\n{fails} of {len(found)} must be fixed."
+    return f"\nAll is well, with {plural(warnings, 'warning')}." if warnings else "\nAll is well."
 
 
-def python() -> Iterator[Diagnosis]:
+def _python() -> Iterator[Diagnosis]:
     version = ".".join(map(str, sys.version_info[:3]))
     yield Diagnosis("ok", "python", f"{version} in {sys.prefix}")
 
 
-def packages() -> Iterator[Diagnosis]:
-    """What the distribution asks for, against what is installed; extras that are not installed are only mentioned."""
+def _packages() -> Iterator[Diagnosis]:
+    """Compare what is installed with what the project requires; extras that are missing are only mentioned."""
     from importlib.metadata import requires
 
     from packaging.requirements import Requirement
@@ -111,14 +110,14 @@ def _trouble(need: Requirement) -> str | None:
     return None if is_fine else f"is {found}, but {need.specifier} is needed"
 
 
-def device() -> Iterator[Diagnosis]:
+def _device() -> Iterator[Diagnosis]:
     import psutil
     import torch
 
     memory = psutil.virtual_memory()
-    cores = f"{plural(os.cpu_count() or 1, 'core')}, {memory.total / GIGABYTE:.0f} GB of memory"
-    state: Literal["ok", "warn"] = "ok" if memory.available > GIGABYTE else "warn"
-    free = "" if state == "ok" else f", only {memory.available / GIGABYTE:.1f} GB of it free: close other programs"
+    cores = f"{plural(os.cpu_count() or 1, 'core')}, {memory.total / _GIGABYTE:.0f} GB of memory"
+    state: Literal["ok", "warn"] = "ok" if memory.available > _GIGABYTE else "warn"
+    free = "" if state == "ok" else f", only {memory.available / _GIGABYTE:.1f} GB of it free: close other programs"
     yield Diagnosis(state, "machine", cores + free)
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
@@ -132,14 +131,14 @@ def device() -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "GPU", "none; everything runs on the CPU")
 
 
-def folders() -> Iterator[Diagnosis]:
+def _folders() -> Iterator[Diagnosis]:
     from hopular import settings
 
     places = (("results", settings.runs_folder(), "HOPULAR_RUNS"), ("cache", settings.cache_folder(), "HOPULAR_CACHE"))
     for name, folder, variable in places:
         remedy = f"name another folder with {variable}"
         existing = next(path for path in (folder, *folder.parents) if path.exists())
-        free = shutil.disk_usage(existing).free / GIGABYTE
+        free = shutil.disk_usage(existing).free / _GIGABYTE
         if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
             yield Diagnosis("fail", name, f"{folder} cannot be written: {remedy}")
         elif free < 1:
@@ -148,7 +147,7 @@ def folders() -> Iterator[Diagnosis]:
             yield Diagnosis("ok", name, f"{folder} ({free:.0f} GB free)")
 
 
-def databases() -> Iterator[Diagnosis]:
+def _databases() -> Iterator[Diagnosis]:
     from flows.services.health import problem
     from flows.services.state import tracking_server, tracking_store
     from hopular import settings
@@ -165,23 +164,23 @@ def databases() -> Iterator[Diagnosis]:
 
 
 def _database(name: str, url: str, variable: str) -> Diagnosis:
-    """Whether a database answers; a file that is not there yet will be made."""
+    """Check that a database answers; a file that does not exist yet will be created."""
     import sqlalchemy as sa
 
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
-        return Diagnosis("fail", name, f"{variable} is not the URL of a database: {SHAPES}, or unset it")
+        return Diagnosis("fail", name, f"{variable} is not the URL of a database: {_URL_FORMS}, or unset it")
     if parsed.drivername in ("postgres", "postgresql") and name == "studies":
         parsed = parsed.set(drivername="postgresql+psycopg")  # as the search does
     shown, file = without_secrets(url), parsed.database
     is_file = parsed.get_backend_name() == "sqlite"
     if is_file and file and not Path(file).exists():
-        return Diagnosis("ok", name, f"{file} (will be made)")
+        return Diagnosis("ok", name, f"{file} (will be created)")
     try:
         engine = sa.create_engine(parsed)
     except (sa.exc.ArgumentError, ImportError) as error:
-        return Diagnosis("fail", name, f"{shown} has no driver here ({error}): {SHAPES} in {variable}")
+        return Diagnosis("fail", name, f"{shown} has no driver here ({error}): {_URL_FORMS} in {variable}")
     try:
         with engine.connect() as connection:
             answer = connection.execute(sa.text("PRAGMA quick_check" if is_file else "SELECT 'ok'")).scalar()
@@ -195,7 +194,7 @@ def _database(name: str, url: str, variable: str) -> Diagnosis:
     return Diagnosis("fail", name, f"{shown} cannot be used ({answer}): {remedy}")
 
 
-def servers() -> Iterator[Diagnosis]:
+def _servers() -> Iterator[Diagnosis]:
     from flows.services.health import check
     from flows.services.processes import check_port
     from flows.services.state import read_state
@@ -219,8 +218,8 @@ def servers() -> Iterator[Diagnosis]:
             yield Diagnosis("warn", "servers", str(error))
 
 
-def plugin() -> Iterator[Diagnosis]:
-    """Whether `prefect deployment run NAME` works here with a bare name."""
+def _plugin() -> Iterator[Diagnosis]:
+    """Check that `prefect deployment run NAME` works here with a bare name."""
     import tomllib
     from importlib.metadata import entry_points
 
@@ -236,8 +235,8 @@ def plugin() -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "plugin", "Prefect finds the server, and deployments by their own names")
 
 
-def data() -> Iterator[Diagnosis]:
-    """The mirror of the paper's files, if one is set; without one, files are fetched when they are needed."""
+def _data() -> Iterator[Diagnosis]:
+    """Check the local copy of the paper's files, if there is one; otherwise files are downloaded when needed."""
     from hopular import settings
     from hopular.data.sources.paper import checksums
 
@@ -254,4 +253,13 @@ def data() -> Iterator[Diagnosis]:
         yield Diagnosis("ok", "data", f"{folder} has all {len(files)} files of the paper")
 
 
-EXAMINATIONS = (python, packages, device, folders, databases, servers, plugin, data)
+_CHECKS: dict[str, Callable[[], Iterator[Diagnosis]]] = {
+    "python": _python,
+    "packages": _packages,
+    "device": _device,
+    "folders": _folders,
+    "databases": _databases,
+    "servers": _servers,
+    "plugin": _plugin,
+    "data": _data,
+}

@@ -104,7 +104,7 @@ def test_a_doctor_says_how_to_mend(hopular: Hopular, runs: Path, monkeypatch: py
     assert "mlflow.db cannot be used (file is not a database): move the file away" in outcome.out
     assert "lacks 91 of 91 files" in outcome.out
     assert "fail  Prefect       has stopped" in outcome.out
-    assert "must be mended." in outcome.out
+    assert "must be fixed." in outcome.out
 
 
 def test_a_doctor_warns_of_a_taken_port(hopular: Hopular, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +113,7 @@ def test_a_doctor_warns_of_a_taken_port(hopular: Hopular, monkeypatch: pytest.Mo
         outcome = hopular("doctor")
     assert outcome.code == 0
     assert "warn  servers" in outcome.out
-    assert "with 1 remark" in outcome.out
+    assert "with 1 warning" in outcome.out
 
 
 def test_status_and_down_without_services(hopular: Hopular, runs: Path) -> None:
