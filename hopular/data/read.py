@@ -38,6 +38,11 @@ from hopular.data.text import (
 from hopular.util import did_you_mean
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".feather", ".arff", ".xlsx")
+_COMPRESSIONS = (".gz", ".bz2", ".xz", ".zip")
+LIMIT = 2 * 1024**3  # most bytes that a compressed file may grow to
+_RATIO = 200  # times that a file may grow; one that grows more is a decompression bomb
+RATIO_FROM = 100 * 1024**2  # bytes from which the ratio counts: short files of one repeated value grow as much
+CHUNK = 1024**2  # bytes to decompress at a time
 _SHEET_ROWS = 20  # within which a sheet that is not empty has a cell
 
 
@@ -65,9 +70,9 @@ def read_raw(path: Path, sheet: str | None = None) -> RawTable:
     if path.is_file() and not is_data_file(path):
         raise DataError(
             f"{path} has the suffix {path.suffix!r}, which names no known format: use one of {', '.join(SUFFIXES)}, "
-            f"alone or followed by one of {', '.join(COMPRESSIONS)}"
+            f"alone or followed by one of {', '.join(_COMPRESSIONS)}"
         )
-    name, data = read_bytes(path, SUFFIXES)
+    name, data = read_bytes(path)
     if not data or data.isspace():
         raise DataError(f"{path} is empty")
     suffix = Path(name).suffix.lower()
@@ -90,13 +95,13 @@ def read_raw(path: Path, sheet: str | None = None) -> RawTable:
 def is_data_file(path: Path) -> bool:
     """Tell whether `read_table` takes a file of that name; what a zip archive holds is only known once it is read."""
     name = Path(path).name.lower()
-    return name.endswith((*SUFFIXES, *(s + c for s in SUFFIXES for c in COMPRESSIONS), ".zip"))
+    return name.endswith((*SUFFIXES, *(s + c for s in SUFFIXES for c in _COMPRESSIONS), ".zip"))
 
 
 def stem(path: Path) -> str:
     """Return the file name without its suffixes of format and compression."""
     path = Path(path)
-    while path.suffix.lower() in SUFFIXES + COMPRESSIONS:
+    while path.suffix.lower() in SUFFIXES + _COMPRESSIONS:
         path = path.with_suffix("")
     return path.name
 
@@ -214,17 +219,10 @@ def _bare(token: str) -> str:
 # ----------------------------------------------------------------------------------------------------- compressed files
 
 
-COMPRESSIONS = (".gz", ".bz2", ".xz", ".zip")
-LIMIT = 2 * 1024**3  # most bytes that a compressed file may grow to
-RATIO = 200  # a file that grows more than this is a decompression bomb,
-RATIO_FROM = 100 * 1024**2  # once it has so many bytes: short files of one repeated value grow as much
-CHUNK = 1024**2
-
-
-def read_bytes(path: Path, suffixes: tuple[str, ...], limit: int = LIMIT) -> tuple[str, bytes]:
+def read_bytes(path: Path) -> tuple[str, bytes]:
     """Return the file name that tells the format, without a compression suffix, and the content.
 
-    A zip archive must hold exactly one file with one of the `suffixes`; its name is then the one returned.
+    A zip archive must hold exactly one file with one of SUFFIXES; its name is then the one returned.
     """
     compression = path.suffix.lower()
     if path.is_dir():
@@ -236,7 +234,7 @@ def read_bytes(path: Path, suffixes: tuple[str, ...], limit: int = LIMIT) -> tup
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from None
     with file:
-        if compression not in COMPRESSIONS:
+        if compression not in _COMPRESSIONS:
             return path.name, file.read()
         size = file.seek(0, io.SEEK_END)
         file.seek(0)
@@ -244,8 +242,8 @@ def read_bytes(path: Path, suffixes: tuple[str, ...], limit: int = LIMIT) -> tup
             return path.stem, b""
         try:
             if compression == ".zip":
-                return _read_zip(path, file, size, suffixes, limit)
-            return path.stem, _expand(path, _plain(file, compression), size, limit)
+                return _read_zip(path, file, size)
+            return path.stem, _expand(path, _plain(file, compression), size)
         except DataError:
             raise
         except Exception as error:  # damaged content makes the decompressors raise almost anything
@@ -253,7 +251,7 @@ def read_bytes(path: Path, suffixes: tuple[str, ...], limit: int = LIMIT) -> tup
             raise DataError(f"{path} is {what}: get it again") from None
 
 
-def check_workbook(path: Path, data: bytes, limit: int = LIMIT) -> None:
+def check_workbook(path: Path, data: bytes) -> None:
     """Refuse an Excel workbook (a zip archive of many parts) that is damaged or a decompression bomb."""
     total = 0
     try:
@@ -262,7 +260,7 @@ def check_workbook(path: Path, data: bytes, limit: int = LIMIT) -> None:
                 with archive.open(part) as stream:
                     for chunk in _chunks(stream):
                         total += len(chunk)
-                        _check_growth(path, total, len(data), limit)
+                        _check_growth(path, total, len(data))
     except DataError:
         raise
     except Exception as error:
@@ -271,24 +269,24 @@ def check_workbook(path: Path, data: bytes, limit: int = LIMIT) -> None:
         ) from None
 
 
-def _read_zip(path: Path, file: IO[bytes], size: int, suffixes: tuple[str, ...], limit: int) -> tuple[str, bytes]:
+def _read_zip(path: Path, file: IO[bytes], size: int) -> tuple[str, bytes]:
     with zipfile.ZipFile(file) as archive:
         members = [member for member in archive.infolist() if not member.is_dir()]
         for member in members:
             if _escapes(member.filename):
                 raise DataError(f"{path} holds {member.filename!r}, a path that leads out of the archive: not read")
-        member = _the_data_file(path, members, suffixes)
+        member = _the_data_file(path, members)
         if member.flag_bits & 0x1:
             raise DataError(f"{path}: {member.filename!r} is encrypted: unpack it with its password and name that file")
-        return PurePosixPath(member.filename).name, _expand(path, archive.open(member), size, limit)
+        return PurePosixPath(member.filename).name, _expand(path, archive.open(member), size)
 
 
-def _the_data_file(path: Path, members: list[zipfile.ZipInfo], suffixes: tuple[str, ...]) -> zipfile.ZipInfo:
+def _the_data_file(path: Path, members: list[zipfile.ZipInfo]) -> zipfile.ZipInfo:
     visible = [m for m in members if not _hidden(m.filename)]
-    found = [m for m in visible if m.filename.lower().endswith(suffixes)]
+    found = [m for m in visible if m.filename.lower().endswith(SUFFIXES)]
     if not found:
         inside = _listing(m.filename for m in visible) or "nothing"
-        raise DataError(f"{path} holds no data file ({', '.join(suffixes)}), but {inside}")
+        raise DataError(f"{path} holds no data file ({', '.join(SUFFIXES)}), but {inside}")
     if len(found) > 1:
         names = _listing(m.filename for m in found)
         raise DataError(f"{path} holds {len(found)} data files, {names}: unpack it and name one of them")
@@ -313,13 +311,13 @@ def _plain(file: IO[bytes], compression: str) -> io.BufferedIOBase:
     return bz2.BZ2File(file) if compression == ".bz2" else lzma.LZMAFile(file)
 
 
-def _expand(path: Path, stream: io.BufferedIOBase | IO[bytes], size: int, limit: int) -> bytes:
+def _expand(path: Path, stream: io.BufferedIOBase | IO[bytes], size: int) -> bytes:
     """Read the whole of a decompressing stream, counted as it grows: what a header says of its size is not trusted."""
     content = io.BytesIO()
     with stream:
         for chunk in _chunks(stream):
             content.write(chunk)
-            _check_growth(path, content.tell(), size, limit)
+            _check_growth(path, content.tell(), size)
     return content.getvalue()
 
 
@@ -327,14 +325,14 @@ def _chunks(stream: io.BufferedIOBase | IO[bytes]) -> Iterator[bytes]:
     return iter(lambda: stream.read(CHUNK), b"")
 
 
-def _check_growth(path: Path, grown: int, size: int, limit: int) -> None:
-    if grown > limit:
+def _check_growth(path: Path, grown: int, size: int) -> None:
+    if grown > LIMIT:
         raise DataError(
-            f"{path} grows to more than {limit:,} bytes: if you trust it, unpack it and name the unpacked file"
+            f"{path} grows to more than {LIMIT:,} bytes: if you trust it, unpack it and name the unpacked file"
         )
-    if grown > RATIO_FROM and grown > RATIO * size:
+    if grown > RATIO_FROM and grown > _RATIO * size:
         raise DataError(
-            f"{path} grows to more than {RATIO} times its {size:,} bytes, as decompression bombs do: if you trust it, "
+            f"{path} grows to more than {_RATIO} times its {size:,} bytes, as decompression bombs do: if you trust it, "
             "unpack it and name the unpacked file"
         )
 

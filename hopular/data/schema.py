@@ -237,7 +237,7 @@ def _counted(values: pd.Series[Any]) -> str:
 
 
 def _some(names: Sequence[str], limit: int) -> str:
-    return ", ".join(map(str, names[:limit])) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+    return ", ".join(map(str, names[:limit])) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
 
 
 # ------------------------------------------------------------------------------------------------------------ learning
@@ -395,9 +395,8 @@ def _blank_labels(column: pd.Series[Any]) -> list[str]:
     return [f"blanks around labels removed, as in {_quoted(padded)}{says}"]
 
 
-def _quoted(names: Sequence[str], limit: int = 5) -> str:
-    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
-    return ", ".join(repr(str(name)) for name in names[:limit]) + more
+def _quoted(names: Sequence[str]) -> str:
+    return _some([repr(str(name)) for name in names], 5)
 
 
 # --------------------------------------------------------------------------------------------------------------- rules

@@ -199,7 +199,7 @@ def test_a_regressor_gives_numbers_and_no_probabilities(
 
 
 def test_categories_may_be_numbers() -> None:
-    """Beside the served model, `hopular predict` reads its columns so: tests/data/test_schema.py has the rest."""
+    """The schema reads them, as it does for `hopular predict`: tests/data/test_schema_applied.py has the rest."""
     model, seen = HopularModel(), []
     model.schema = Schema((Column("code", "categorical", ("1", "3")), Column("size", "continuous")), "", "regression")
     model.estimator = SimpleNamespace(predict=lambda frame: seen.append(frame) or [0.0] * len(frame))
