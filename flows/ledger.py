@@ -15,7 +15,7 @@ from hopular.data import DataError, load
 from hopular.data.download import UnreachableError
 from hopular.data.read import is_data_file
 from hopular.data.sidecar import sidecar_of
-from hopular.data.sources.folder import files
+from hopular.data.sources.file import files_in
 from hopular.util import InputError
 
 FORMAT = 1
@@ -97,7 +97,7 @@ def _files(folder: Path | None) -> list[Path]:
         return []
     if not folder.is_dir():
         raise DataError(f"there is no folder {str(folder)!r} to look for new datasets in: make it, or name another one")
-    return files(folder) if any(is_data_file(path) for path in folder.iterdir()) else []
+    return files_in(folder) if any(is_data_file(path) for path in folder.iterdir()) else []
 
 
 def _stamp(reference: str, target: str | None) -> str:

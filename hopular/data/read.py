@@ -55,11 +55,6 @@ class RawTable:
     notes: tuple[str, ...] = ()
 
 
-def read_table(path: Path) -> pd.DataFrame:
-    """Read the rows of a data file under its column names, as `read_raw` does."""
-    return read_raw(path).frame
-
-
 def read_raw(path: Path, sheet: str | None = None) -> RawTable:
     """Read the rows of a data file, which may be compressed, under its column names; DataError if it has none.
 
@@ -93,7 +88,7 @@ def read_raw(path: Path, sheet: str | None = None) -> RawTable:
 
 
 def is_data_file(path: Path) -> bool:
-    """Tell whether `read_table` takes a file of that name; what a zip archive holds is only known once it is read."""
+    """Tell whether `read_raw` takes a file of that name; what a zip archive holds is only known once it is read."""
     name = Path(path).name.lower()
     return name.endswith((*SUFFIXES, *(s + c for s in SUFFIXES for c in _COMPRESSIONS), ".zip"))
 

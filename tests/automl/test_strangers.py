@@ -11,7 +11,7 @@ from hopular.automl import Fitted, fit_table, load_fitted
 from hopular.cli import app
 from hopular.cli.frame import run
 from hopular.data import load
-from hopular.data.read import read_table
+from hopular.data.read import read_raw
 
 pytestmark = pytest.mark.usefixtures("shared_workers")
 RNG = np.random.default_rng(0)
@@ -80,7 +80,7 @@ def test_the_command_does_it_with_all_methods(name: str, tmp_path: Path) -> None
     file.write_bytes(make())
     assert run(app, ["fit", str(file), "--target", target, "--minutes", "1", "-o", str(tmp_path / "model")]) == 0
     assert run(app, ["predict", str(tmp_path / "model"), str(file), "-o", str(tmp_path / "answers.csv")]) == 0
-    answers = read_table(tmp_path / "answers.csv")["prediction"].astype("str")
+    answers = read_raw(tmp_path / "answers.csv").frame["prediction"].astype("str")
     assert (answers == load(str(file), target=target).y.astype("str")).mean() > 0.9
 
 
@@ -100,13 +100,13 @@ def test_it_works(name: str, tmp_path: Path) -> None:
     board = fitted.leaderboard.set_index("method")
     assert board["validation"][[floor, "pls"]].notna().all(), board["reason"].tolist()
     again = load_fitted(fitted.save(tmp_path / "model"))
-    answers = again.predict(read_table(file))  # the same file once more, as if it were new
+    answers = again.predict(read_raw(file).frame)  # the same file once more, as if it were new
     assert len(answers) == len(dataset)
     if least is None:
         assert np.abs(answers - dataset.y.to_numpy()).max() < 0.1
     else:
         assert (answers == dataset.y.to_numpy()).mean() >= least
-        assert list(again.predict_proba(read_table(file)).columns) == sorted(dataset.classes)
+        assert list(again.predict_proba(read_raw(file).frame).columns) == sorted(dataset.classes)
 
 
 def amounts() -> bytes:
@@ -123,5 +123,5 @@ def test_amounts_are_learned_and_new_rows_are_read_alike(tmp_path: Path) -> None
     fitted = fit_table(dataset, 120, methods=["mean", "pls"])
     again = load_fitted(fitted.save(tmp_path / "model"))
     (tmp_path / "new.csv").write_text("area,weight\n1.525,1.250 kg\n")
-    (answer,) = again.predict(read_table(tmp_path / "new.csv"))
+    (answer,) = again.predict(read_raw(tmp_path / "new.csv").frame)
     assert answer == pytest.approx(4750, abs=20)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from hopular.data.dataset import DataError, Dataset
-from hopular.data.sources import bundled, file, folder, openml, paper
+from hopular.data.sources import bundled, file, openml, paper
 from hopular.data.splits import make_splits
 from tests.data.loopback import Reply, serve
 from tests.data.openml_server import publish, stand_in
@@ -35,7 +35,7 @@ def write_table(path: Path) -> Path:
     return path
 
 
-@pytest.fixture(params=["bundled", "paper", "openml", "file", "address", "folder"])
+@pytest.fixture(params=["bundled", "paper", "openml", "file", "address"])
 def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Case]:
     monkeypatch.setenv("HOPULAR_CACHE", str(tmp_path / "cache"))
     data = tmp_path / "data"
@@ -53,7 +53,6 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
             "openml": Case(lambda: openml.load("openml:31"), lambda: openml.load("openml:32")),
             "file": Case(lambda: file.load(table), lambda: file.load(data / "none.csv")),
             "address": Case(lambda: file.load(address, target="kind"), lambda: file.load(f"{server.url}/none.csv")),
-            "folder": Case(lambda: folder.load(data, "table"), lambda: folder.load(data, "none")),
         }
         if request.param == "paper" and not os.environ.get("HOPULAR_DATA"):
             pytest.skip("HOPULAR_DATA is not set: the paper's files are needed for this test, and tests use no network")

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import hopular.data.read as module
 from hopular.data import load
 from hopular.data.dataset import DataError
-from hopular.data.read import check_workbook, read_bytes, read_table
+from hopular.data.read import check_workbook, read_bytes, read_raw
 from hopular.data.sources.file import read_rows
 from tests.data.test_text import FRAME, columns, read, refused
 
@@ -37,7 +37,7 @@ def save(frame, path):
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".feather", ".xlsx"])
 def test_every_format_gives_the_same_frame(tmp_path, suffix):
-    frame = read_table(save(FRAME, tmp_path / f"t{suffix}"))
+    frame = read_raw(save(FRAME, tmp_path / f"t{suffix}")).frame
     pd.testing.assert_frame_equal(frame, FRAME)
 
 
@@ -51,13 +51,13 @@ def test_every_format_may_be_compressed(tmp_path, suffix, compression):
             archive.writestr(f"inside{suffix}", content)
     else:
         path.write_bytes({".gz": gzip, ".bz2": bz2, ".xz": lzma}[compression].compress(content))
-    pd.testing.assert_frame_equal(read_table(path), FRAME)
+    pd.testing.assert_frame_equal(read_raw(path).frame, FRAME)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".xlsx"])
 def test_dates_of_typed_formats_stay_dates(tmp_path, suffix):
     dates = pd.DataFrame({"d": pd.to_datetime(["2024-01-31", None]), "x": [1, 2]})
-    assert read_table(save(dates, tmp_path / f"t{suffix}"))["d"].tolist() == dates["d"].tolist()
+    assert read_raw(save(dates, tmp_path / f"t{suffix}")).frame["d"].tolist() == dates["d"].tolist()
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather"])
@@ -69,22 +69,22 @@ def test_damaged_column_files(tmp_path, suffix, cut):
 
 def test_a_named_index_is_a_column_and_another_is_none(tmp_path):
     FRAME.set_index("n").to_parquet(tmp_path / "named.parquet")
-    pd.testing.assert_frame_equal(read_table(tmp_path / "named.parquet"), FRAME)
+    pd.testing.assert_frame_equal(read_raw(tmp_path / "named.parquet").frame, FRAME)
     FRAME.set_index(pd.Index([7, 8, 9])).to_parquet(tmp_path / "other.parquet")
-    pd.testing.assert_frame_equal(read_table(tmp_path / "other.parquet"), FRAME)
+    pd.testing.assert_frame_equal(read_raw(tmp_path / "other.parquet").frame, FRAME)
 
 
 def test_parquet_columns_of_one_name_are_refused(tmp_path):
     pyarrow.parquet.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"t\.parquet has more than one column named 'a': rename them"):
-        read_table(tmp_path / "t.parquet")
+        read_raw(tmp_path / "t.parquet")
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".feather", ".xlsx"])
 def test_typed_files_without_rows(tmp_path, suffix):
     path = save(FRAME.iloc[:0].reset_index(drop=True), tmp_path / f"t{suffix}")
     with pytest.raises(DataError, match=rf"t{suffix} has column names but no rows"):
-        read_table(path)
+        read_raw(path)
 
 
 # --------------------------------------------------------------------------------------------------------------- Excel
@@ -97,23 +97,23 @@ def sheet(tmp_path, rows):
 
 def test_excel_missing_codes_blank_rows_and_nameless_columns(tmp_path):
     rows = [[None, None, None], ["a", None, 2019], ["?", "x", 1], [None, None, None], ["y", " ", 2.5]]
-    frame = read_table(sheet(tmp_path, rows))
+    frame = read_raw(sheet(tmp_path, rows)).frame
     assert columns(frame) == {"a": [None, "y"], "Unnamed: 1": ["x", None], "2019": [1, 2.5]}
     assert frame["2019"].dtype.kind == "f"
 
 
 def test_excel_without_header(tmp_path):
-    assert columns(read_table(sheet(tmp_path, [[1, 2], [3, 4]]))) == {"x0": [1, 3], "x1": [2, 4]}
+    assert columns(read_raw(sheet(tmp_path, [[1, 2], [3, 4]])).frame) == {"x0": [1, 3], "x1": [2, 4]}
 
 
 def test_excel_columns_of_one_name_are_refused(tmp_path):
     with pytest.raises(DataError, match=r"t\.xlsx has more than one column named 'a', 'b': rename them"):
-        read_table(sheet(tmp_path, [["a", "b", "a", "b"], [1, 2, 3, 4]]))
+        read_raw(sheet(tmp_path, [["a", "b", "a", "b"], [1, 2, 3, 4]]))
 
 
 def test_excel_whose_first_sheet_is_empty(tmp_path):
     with pytest.raises(DataError, match=r"t\.xlsx is empty in its first sheet: move the table there"):
-        read_table(sheet(tmp_path, []))
+        read_raw(sheet(tmp_path, []))
 
 
 def test_other_sheets_of_a_workbook_are_named_and_can_be_chosen(tmp_path, monkeypatch):
@@ -145,7 +145,7 @@ def test_excel_without_openpyxl_says_how_to_install_it(tmp_path, monkeypatch):
     path = save(FRAME, tmp_path / "t.xlsx")
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     with pytest.raises(DataError, match=r"t\.xlsx: reading Excel files needs openpyxl: pip install 'hopular\[excel\]'"):
-        read_table(path)
+        read_raw(path)
 
 
 def test_damaged_workbooks(tmp_path):
@@ -155,7 +155,7 @@ def test_damaged_workbooks(tmp_path):
     with pytest.raises(
         DataError, match=r"other\.xlsx is damaged or not an Excel workbook \(.*save it again, or as CSV"
     ):
-        read_table(tmp_path / "other.xlsx")
+        read_raw(tmp_path / "other.xlsx")
 
 
 # ---------------------------------------------------------------------------------------------------------------- ARFF
@@ -267,7 +267,7 @@ def check_round_trip(folder, frame, dialect, encoding, quoting):
     delimiter, decimal = dialect
     path = folder / "t.csv"
     frame.to_csv(path, sep=delimiter, decimal=decimal, encoding=encoding, quoting=quoting, index=False)
-    pd.testing.assert_frame_equal(read_table(path), frame, check_exact=True)
+    pd.testing.assert_frame_equal(read_raw(path).frame, frame, check_exact=True)
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.data import DataError, load
-from hopular.data.read import read_table
+from hopular.data.read import read_raw
 from hopular.data.schema import Schema
 from hopular.data.sources.file import read_rows
 from tests.automl.conftest import flowers
@@ -69,7 +69,7 @@ def test_a_date_means_the_same_as_in_training(tmp_path: Path) -> None:
     schema = Schema.of(dataset)
     assert (schema.columns[0].kind, schema.columns[0].form) == ("date", "%d/%m/%Y")
     (tmp_path / "new.csv").write_text("when\n03/06/2024\n2024-06-03\n")  # by itself the first would be in March
-    features, notes = schema.apply(read_table(tmp_path / "new.csv"))
+    features, notes = schema.apply(read_raw(tmp_path / "new.csv").frame)
     assert features["when"].iloc[0] == dataset.X["when"].iloc[2]
     assert np.isnan(features["when"].iloc[1])
     assert notes == ["when: 1 value (2024-06-03) counts as missing, not written as %d/%m/%Y"]
@@ -119,14 +119,14 @@ def test_numbers_mean_the_same_as_in_training(tmp_path: Path) -> None:
     assert dataset.X.iloc[9].to_dict() == {"people": 5600, "income": 10_000, "weight": 2.25, "share": 0.75}
     schema = Schema.of(dataset)
     assert Schema.from_json(schema.to_json()) == schema
-    same, notes = schema.apply(read_table(tmp_path / "own.csv"))
+    same, notes = schema.apply(read_raw(tmp_path / "own.csv").frame)
     pd.testing.assert_frame_equal(same, dataset.X)
     assert notes == []
     for delimiter in ",;\t":  # by themselves these would be fractions, or thousands, as the file may be
         (tmp_path / "new.csv").write_text(
             "people;income;weight;share\n4.768;2.345 €;1.125;1.125".replace(";", delimiter)
         )
-        row = schema.apply(read_table(tmp_path / "new.csv"))[0].iloc[0].to_dict()
+        row = schema.apply(read_raw(tmp_path / "new.csv").frame)[0].iloc[0].to_dict()
         assert row == {"people": 4768, "income": 2345, "weight": 1.125, "share": 1.125}
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from hopular.data.dataset import DataError
-from hopular.data.read import is_data_file, read_raw, read_table, stem
+from hopular.data.read import is_data_file, read_raw, stem
 from hopular.data.schema import learn_features
 from hopular.data.text import HEAD
 
@@ -29,7 +29,7 @@ def write(tmp_path, content, name="t.csv", encoding="utf-8"):
 
 
 def read(tmp_path, content, name="t.csv", encoding="utf-8"):
-    return read_table(write(tmp_path, content, name, encoding))
+    return read_raw(write(tmp_path, content, name, encoding)).frame
 
 
 def columns(frame):
@@ -40,7 +40,7 @@ def columns(frame):
 def refused(tmp_path, content, message, name="t.csv", encoding="utf-8"):
     path = write(tmp_path, content, name, encoding)
     with pytest.raises(DataError, match=message) as caught:
-        read_table(path)
+        read_raw(path)
     assert str(path) in str(caught.value)
 
 
@@ -387,6 +387,6 @@ def test_an_unknown_suffix_lists_the_known_ones(tmp_path):
 def test_missing_files_and_folders(tmp_path):
     write(tmp_path, "a\n1\n")
     with pytest.raises(DataError, match=r"t\.cvs does not exist\. Did you mean 't\.csv'\?"):
-        read_table(tmp_path / "t.cvs")
+        read_raw(tmp_path / "t.cvs")
     with pytest.raises(DataError, match="is a folder: name one data file in it"):
-        read_table(tmp_path)
+        read_raw(tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 from hopular.data import registry
 from hopular.data.dataset import DataError, Dataset
 from hopular.data.read import is_data_file
-from hopular.data.sources import bundled, file, folder, openml, paper
+from hopular.data.sources import bundled, file, openml, paper
 from hopular.util import did_you_mean
 
 DEMO = ("iris", "wine", "breast-cancer-wisconsin", "diabetes")
@@ -45,7 +45,7 @@ def _expand(reference: str) -> list[str]:
         return [reference]
     path = Path(reference).expanduser()
     if path.is_dir():
-        return [str(found) for found in folder.files(path)]
+        return [str(found) for found in file.files_in(path)]
     if path.exists():
         return [reference]
     if path.name != reference or is_data_file(path):

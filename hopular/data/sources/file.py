@@ -54,6 +54,18 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
     return replace(dataset, name=name, source=source)  # the same content was read under another name
 
 
+def files_in(folder: Path) -> list[Path]:
+    """List the data files in a folder by name, but not those in folders inside it, hidden ones and sidecars."""
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"there is no folder {folder}")
+    found = (path for path in folder.iterdir() if is_data_file(path) and not path.name.startswith((".", "~$")))
+    paths = sorted(path for path in found if path.is_file())
+    if not paths:
+        raise DataError(f"{folder} holds no data file: one has a suffix of {', '.join(SUFFIXES)}, perhaps compressed")
+    return paths
+
+
 def read_rows(path: Path) -> RawTable:
     """Read the rows of a file as they are, with what its sidecar says of its sheet and its decimal sign."""
     sidecar = _sidecar_beside(path)

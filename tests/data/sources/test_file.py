@@ -264,6 +264,35 @@ def test_an_address_must_name_a_data_file(cache):
     )
 
 
+# ------------------------------------------------------------------------------------------------------------- folders
+
+
+def test_every_data_file_of_a_folder_is_found_in_order(tmp_path):
+    for name in ("wine.csv", "iris.tsv", "Beer.csv", "wine.toml"):
+        (tmp_path / name).write_text("")
+    (tmp_path / ".hidden.csv").write_text("")
+    (tmp_path / "~$open.xlsx").write_text("")
+    (tmp_path / "README.md").write_text("")
+    (tmp_path / "inner.csv").mkdir()
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "deep.csv").write_text("")
+    assert [path.name for path in file.files_in(tmp_path)] == ["Beer.csv", "iris.tsv", "wine.csv"]
+
+
+@pytest.mark.parametrize("hold", [[], ["README.md", "wine.toml", ".wine.csv"]])
+def test_a_folder_without_data_says_what_counts(tmp_path, hold):
+    for name in hold:
+        (tmp_path / name).write_text("")
+    with pytest.raises(DataError) as error:
+        file.files_in(tmp_path)
+    assert str(error.value).startswith(f"{tmp_path} holds no data file: one has a suffix of .csv, .tsv, ")
+
+
+def test_an_absent_folder_is_refused(tmp_path):
+    with pytest.raises(DataError, match=r"^there is no folder .*nowhere$"):
+        file.files_in(tmp_path / "nowhere")
+
+
 # -------------------------------------------------------------------------------------------------------------- errors
 
 COLUMNS = "id, size, colour, who, day, part, label"
