@@ -1,4 +1,4 @@
-"""`hopular datasets`: what there is to learn from, and what is wrong with it."""
+"""`hopular datasets`: list datasets, or describe one and say what is wrong with it."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Name = Annotated[str | None, Parameter(help="A suite, a dataset, openml:ID, a file, a folder or an address.")]
 Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="Column to predict, in a file of your own.")]
-SEVERITIES = {"serious": "fail", "warning": "warn", "note": "note"}
-FACTS = ("rows", "continuous", "categorical")
+_MARKS = {"serious": "fail", "warning": "warn", "note": "note"}
+_FACTS = ("rows", "continuous", "categorical")
 
 
 def datasets(name: Name = None, /, *, target: Target = None, json: Json = False) -> None:
@@ -55,11 +55,11 @@ def _show_suites(suites: dict[str, tuple[str, ...]], json: bool) -> None:
         for suite, names in suites.items()
     ]
     show_table(("suite", "datasets", "their names"), rows, right=("datasets",))
-    say("\nMore of a suite or a dataset: hopular datasets NAME. OpenML's (openml:ID) and files of your own work too.")
+    say("\nFor more on a suite or a dataset: hopular datasets NAME. openml:ID and files of your own work too.")
 
 
 def _summary(name: str) -> dict[str, Any]:
-    """What is known of a dataset without fetching it: the paper's sizes, or the bundled data itself."""
+    """Summarise what is known of a dataset without fetching it: the paper's sizes, or those of bundled data."""
     from hopular.data import load, registry
     from hopular.data.sources import bundled
 
@@ -79,9 +79,9 @@ def _sizes(dataset: Dataset) -> dict[str, Any]:
 
 
 def _show_list(summaries: Sequence[dict[str, Any]]) -> None:
-    columns = ("name", "task", *FACTS, "title")
+    columns = ("name", "task", *_FACTS, "title")
     rows = [[_cell(summary.get(column)) for column in columns] for summary in summaries]
-    show_table(columns, rows, right=FACTS)
+    show_table(columns, rows, right=_FACTS)
 
 
 def _cell(value: Any) -> str:
@@ -152,6 +152,6 @@ def _show_facts(facts: dict[str, Any]) -> None:
 def _show_findings(findings: Sequence[Finding]) -> None:
     say("\nAudit", style="bold")
     for finding in findings:
-        show_mark(SEVERITIES[finding.severity], finding.severity, finding.sentence)
+        show_mark(_MARKS[finding.severity], finding.severity, finding.sentence)
     if not findings:
         show_mark("ok", "clean", "nothing wrong or odd was found")

@@ -645,8 +645,8 @@ def _refuse(name: str, raw: _Raw, bad: Array, kind: str, noun: str) -> None:
         row = int(np.argmax(np.append(bad, False)[raw.values]))
         value = raw.names[raw.values[row]]
         others = [raw.names[place] for place in np.flatnonzero(bad) if place != raw.values[row]]
-        more = f", and neither is {_quoted(others)}" if others else ""
-        raise DataError(f"column {name!r} cannot be {kind}: {value!r} in data row {row + 1} is no {noun}{more}")
+        more = f", nor is {_quoted(others)}" if others else ""
+        raise DataError(f"column {name!r} cannot be {kind}: {value!r} in data row {row + 1} is not a {noun}{more}")
 
 
 def _named(raw: _Raw) -> _Raw:

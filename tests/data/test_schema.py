@@ -383,14 +383,14 @@ def test_notes_list_columns_but_not_without_end():
         (
             {"size": ["1", "2", "big"]},
             {"size": "continuous"},
-            "column 'size' cannot be continuous: 'big' in data row 3 is no number",
+            "column 'size' cannot be continuous: 'big' in data row 3 is not a number",
         ),
         (
             {"day": [None, "2020-01-01", "soon"]},
             {"day": "date"},
-            "column 'day' cannot be date: 'soon' in data row 3 is no date",
+            "column 'day' cannot be date: 'soon' in data row 3 is not a date",
         ),
-        ({"day": [1.5]}, {"day": "date"}, "column 'day' cannot be date: '1.5' in data row 1 is no date"),
+        ({"day": [1.5]}, {"day": "date"}, "column 'day' cannot be date: '1.5' in data row 1 is not a date"),
         ({"size": [1.0, np.inf, -np.inf]}, {}, "column 'size' has 2 infinite values: replace or remove them"),
         ({"size": ["1", "inf"]}, {}, "column 'size' has 1 infinite value: replace or remove them"),
         (
@@ -483,7 +483,7 @@ def test_the_task_can_be_given():
         (["a", " ", None], None, "target 'y' is missing in 2 of 3 rows: drop them"),
         (["1", "2", "?"], None, "target 'y' is missing in 1 of 3 rows: drop them"),
         (["1", "2", "?"], "classification", "target 'y' is missing in 1 of 3 rows: drop them"),
-        (["1", "b"], "regression", "column 'y' cannot be continuous: 'b' in data row 2 is no number"),
+        (["1", "b"], "regression", "column 'y' cannot be continuous: 'b' in data row 2 is not a number"),
         ([1.5, np.inf], None, "column 'y' has 1 infinite value: replace or remove them"),
         (
             [1],

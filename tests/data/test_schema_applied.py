@@ -50,7 +50,7 @@ def test_a_category_that_training_has_not_seen_counts_as_missing() -> None:
 
 
 def test_text_where_numbers_were_is_refused() -> None:
-    with pytest.raises(DataError, match="column 'length' cannot be continuous: 'tall' in data row 1 is no number"):
+    with pytest.raises(DataError, match="column 'length' cannot be continuous: 'tall' in data row 1 is not a number"):
         Schema.of(flowers()).apply(flowers().X.head(1).astype({"length": object}).assign(length="tall"))
 
 

@@ -243,7 +243,7 @@ def information(table: Table) -> Iterator[Finding]:
 def _finding(check: str, severity: Severity, much: str, found: _Skill, table: Table) -> Finding:
     text = f"The features tell {much} about the target '{table.dataset.y.name}': the best of three models "
     if table.dataset.task == "classification":
-        text += f"is right on {percent(found.score, 1)} of new rows, always saying the most frequent class on "
+        text += f"is right on {percent(found.score, 1)} of new rows, always predicting the most frequent class on "
         text += f"{percent(found.base, 1)}, and its AUC is {found.order:.2f} ± {found.error:.2f} (0.5 is chance)."
     else:
         text += f"has R² {found.score:z.2f} on new rows and rank correlation {found.order:z.2f} ± {found.error:.2f}."

@@ -182,7 +182,7 @@ def imbalance(table: Table) -> Iterator[Finding]:
     most, least = int(counts.argmax()), int(counts.argmin())
     text = f"Class '{classes[most]}' has {percent(counts[most] / counts.sum())} of the rows"
     if counts[most] >= _DOMINANT * counts.sum():
-        text += ", so always saying so is right as often: do not judge by accuracy alone"
+        text += ", so always predicting it is right as often: do not judge by accuracy alone"
         yield Finding("imbalance", "warning", f"{text}.")
     elif counts[most] >= _UNEQUAL * counts[least]:
         text += f", {counts[most] / counts[least]:.0f} times as many as class '{classes[least]}'"
@@ -317,7 +317,7 @@ def leaks(table: Table) -> Iterator[Finding]:
             continue
         if task == "classification":
             text = f"is enough to predict {percent(1 - (1 - removed) * wrong / count)} of the rows right"
-            text += f", where always saying the most frequent class is right on {percent(1 - wrong / count)}"
+            text += f", where always predicting the most frequent class is right on {percent(1 - wrong / count)}"
         else:
             text = f"tells the order of the target by itself ({percent(removed)} of the variance of its ranks)"
         text = f"Column '{name}' {text}: it may be made from the target, or known only after it."

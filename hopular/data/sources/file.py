@@ -93,7 +93,7 @@ def _locate(reference: str | Path) -> tuple[Path, str, str]:
         try:
             file = Path(unquote(urlsplit(reference).path)).name
         except ValueError as error:
-            raise DataError(f"{source} is no address: {error}") from error
+            raise DataError(f"{source} is not an address: {error}") from error
         if not is_data_file(Path(file)):
             raise DataError(
                 f"{source} does not end in the name of a data file: it must have one of the suffixes "

@@ -320,8 +320,12 @@ def test_without_a_target_the_columns_are_listed(wine):
         ("label", Sidecar(kinds={"sise": "id"}), "kinds names a column 'sise' that is not there. Did you mean 'size'?"),
         ("label", Sidecar(drop=("label",)), "column 'label' cannot be the target and in drop at once"),
         ("label", Sidecar(time="label"), "column 'label' cannot be the target and in time at once"),
-        ("label", Sidecar(task="regression"), "column 'label' cannot be continuous: 'yes' in data row 1 is no number"),
-        ("label", Sidecar(time="colour"), "column 'colour' cannot be date: 'red' in data row 1 is no date"),
+        (
+            "label",
+            Sidecar(task="regression"),
+            "column 'label' cannot be continuous: 'yes' in data row 1 is not a number",
+        ),
+        ("label", Sidecar(time="colour"), "column 'colour' cannot be date: 'red' in data row 1 is not a date"),
         (
             "label",
             Sidecar(split="colour"),
@@ -331,7 +335,7 @@ def test_without_a_target_the_columns_are_listed(wine):
         (
             "label",
             Sidecar(kinds={"colour": "continuous"}),
-            "column 'colour' cannot be continuous: 'red' in data row 1 is no number",
+            "column 'colour' cannot be continuous: 'red' in data row 1 is not a number",
         ),
     ],
     ids=str,
