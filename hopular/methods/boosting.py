@@ -17,17 +17,19 @@ import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from hopular.data.dataset import Task
 from hopular.methods.method import InvalidParametersError, Method, Run
-from hopular.model.columns import as_frame, codes, is_categorical, label, numbers
+from hopular.model.columns import check_table, codes, is_categorical, label, numbers
 
 Array = np.ndarray[Any, Any]
-PATIENCE = 50  # rounds without a better validation loss before training stops; without validation rows it never does
-CIRCUMSTANCES = ("n_estimators", "max_seconds", "n_jobs", "device", "random_state")  # each library has its own names
+EARLY_STOPPING_ROUNDS = (
+    50  # rounds without a better validation loss before training stops; without validation rows it never does
+)
+_CIRCUMSTANCES = ("n_estimators", "max_seconds", "n_jobs", "device", "random_state")  # each library has its own names
 STATE_FILE = "estimator.json"
-FLOAT32_MAX = float(np.finfo(np.float32).max)  # the libraries compute in float32, where more is infinite
+_FLOAT32_MAX = float(np.finfo(np.float32).max)  # the libraries compute in float32, where more is infinite
 
 
 class Deadline:
@@ -54,7 +56,7 @@ class Trained(NamedTuple):
 
 
 def best_round(curve: list[float], rounds: int) -> int:
-    """How many rounds to keep: up to the first lowest validation loss, or all."""
+    """Return how many rounds to keep: up to the first lowest validation loss, or all."""
     return min(int(np.argmin(curve)) + 1, rounds) if curve else rounds
 
 
@@ -70,11 +72,11 @@ def encode_column(column: pd.Series[Any], name: str, categories: list[str] | Non
     """Return numbers, or codes of `categories`; NaN where missing or, for a category, never seen in training."""
     if categories is not None:
         return codes(column, name, categories)
-    return np.asarray(np.clip(numbers(column, name), -FLOAT32_MAX, FLOAT32_MAX))
+    return np.asarray(np.clip(numbers(column, name), -_FLOAT32_MAX, _FLOAT32_MAX))
 
 
-def varies(rows: Array) -> bool:
-    """Whether some column tells rows apart; a missing value is a value of its own."""
+def _varies(rows: Array) -> bool:
+    """Tell whether some column tells rows apart; a missing value is a value of its own."""
     rows = rows.astype(np.float32)
     return bool(((rows != rows[0]) & ~(np.isnan(rows) & np.isnan(rows[0]))).any())
 
@@ -102,7 +104,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _model_file: str
-    _refusals: tuple[str, ...]  # by what the library's errors show that it is the parameters it refuses
+    _refusals: tuple[str, ...]  # parts of the library's messages by which it refuses parameters
     n_estimators: int
     max_seconds: float | None
     random_state: int | np.random.RandomState | None
@@ -110,11 +112,11 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     @property
     @abstractmethod
     def _kind(self) -> str:
-        """`regression`, `binary` or `multiclass`."""
+        """Return `regression`, `binary` or `multiclass`."""
 
     @abstractmethod
     def _check_target(self, y: Any) -> Array:
-        """y as a vector without missing values."""
+        """Return y as a vector; ValueError if values are missing."""
 
     @abstractmethod
     def _learn_target(self, y: Array) -> None:
@@ -122,7 +124,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _encode_target(self, y: Array) -> Array:
-        """Codes, NaN for a class not seen in training, or standardised numbers."""
+        """Return codes, NaN for a class not seen in training, or standardised numbers."""
 
     @abstractmethod
     def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
@@ -130,7 +132,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _outputs(self, rows: Array) -> Array:
-        """The model's probabilities (of the second class alone if there are two) or standardised numbers."""
+        """Return the model's probabilities (of the second class alone if there are two) or standardised numbers."""
 
     @abstractmethod
     def _write_model(self, path: str) -> None:
@@ -151,27 +153,20 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def _settings(self) -> dict[str, Any]:
-        """The hyperparameters that are set, under the library's names."""
+        """Return the hyperparameters that are set, under the library's names."""
         params = self.get_params(deep=False)
-        return {name: value for name, value in params.items() if name not in CIRCUMSTANCES and value is not None}
+        return {name: value for name, value in params.items() if name not in _CIRCUMSTANCES and value is not None}
 
     @property
     def _categorical(self) -> list[int]:
         return [place for place, categories in enumerate(self.categories_) if categories is not None]
-
-    def _frame(self, X: Any, reset: bool = False) -> pd.DataFrame:
-        frame = as_frame(X if isinstance(X, pd.DataFrame) else check_array(X, dtype=None, ensure_all_finite=False))
-        if frame.empty:
-            raise ValueError(f"Found array with 0 sample(s) or 0 feature(s) (shape={frame.shape}).")
-        validate_data(self, X=X, reset=reset, skip_check_array=True)
-        return frame
 
     def _encode(self, frame: pd.DataFrame) -> Array:
         columns = zip(map(str, frame.columns), self.categories_, strict=True)
         return np.column_stack([encode_column(frame.iloc[:, i], *known) for i, known in enumerate(columns)])
 
     def _valid(self, eval_set: tuple[Any, Any]) -> tuple[Array, Array] | None:
-        frame, y = self._frame(eval_set[0]), self._check_target(eval_set[1])
+        frame, y = check_table(self, eval_set[0], reset=False), self._check_target(eval_set[1])
         check_consistent_length(frame, y)
         target = self._encode_target(y)
         known = ~np.isnan(target)
@@ -182,14 +177,14 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         deadline = Deadline(self.max_seconds)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
-        frame, y = self._frame(X, reset=True), self._check_target(y)
+        frame, y = check_table(self, X, reset=True), self._check_target(y)
         check_consistent_length(frame, y)
         self.categories_ = [learn_categories(frame.iloc[:, i], str(name)) for i, name in enumerate(frame.columns)]
         self._learn_target(y)
         rows, target = self._encode(frame), self._encode_target(y)
         valid = None if eval_set is None else self._valid(eval_set)
         trained = Trained(None, 0, np.zeros(rows.shape[1]), [])
-        if varies(target[:, None]) and varies(rows):
+        if _varies(target[:, None]) and _varies(rows):
             trained = self._train_or_refuse(rows, target, valid, deadline)
         self.model_, self.best_iteration_ = trained.model, trained.rounds
         self.curve_ = [float(loss) * self.scale_ for loss in trained.curve]
@@ -197,7 +192,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _train_or_refuse(self, *arguments: Any) -> Trained:
-        """`_train`, with one error for refused parameters: each library has its own way to say so."""
+        """Train, with one error for refused parameters: each library has its own way to say so."""
         if not (isinstance(self.n_estimators, Integral) and int(self.n_estimators) >= 1):
             raise InvalidParametersError(f"n_estimators must be an integer of at least 1, not {self.n_estimators!r}")
         try:
@@ -208,9 +203,9 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             raise
 
     def _predict(self, X: Any) -> tuple[int, Array | None]:
-        """The number of rows, and the model's outputs if there is one."""
+        """Return the number of rows, and the model's outputs if there is a model."""
         check_is_fitted(self)
-        rows = self._encode(self._frame(X))
+        rows = self._encode(check_table(self, X, reset=False))
         return len(rows), None if self.model_ is None else np.asarray(self._outputs(rows), dtype=np.float64)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -270,7 +265,7 @@ class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
         return np.where(codes < 0, np.nan, codes.astype(np.float64))
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, columns in the order of `classes_`."""
+        """Return class probabilities, columns in the order of `classes_`."""
         rows, outputs = self._predict(X)
         if outputs is None:
             return np.tile(self.prior_, (rows, 1))
@@ -278,7 +273,7 @@ class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
         return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         shares = self.predict_proba(X)
         return np.asarray(self.classes_[shares.argmax(axis=1)])
 
@@ -304,7 +299,7 @@ class BoostedRegressor(RegressorMixin):  # type: ignore[misc]
         return np.asarray((y - self.prior_) / self.scale_)
 
     def predict(self, X: Any) -> Array:
-        """The predicted number for each row."""
+        """Return the predicted number for each row."""
         rows, outputs = self._predict(X)
         return np.full(rows, self.prior_) if outputs is None else outputs * self.scale_ + self.prior_
 

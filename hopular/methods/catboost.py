@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.methods.boosting import (
-    PATIENCE,
+    EARLY_STOPPING_ROUNDS,
     Array,
     BoostedClassifier,
     BoostedRegressor,
@@ -18,8 +18,8 @@ from hopular.methods.boosting import (
     boosting_method,
 )
 
-LOSSES = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
-MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category like the codes 0, 1, ...
+_LOSSES = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"}
+_MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category like the codes 0, 1, ...
 
 
 class CatBoostTrees(BoostingEstimator):
@@ -66,7 +66,7 @@ class CatBoostTrees(BoostingEstimator):
 
         places = self._categorical
         columns: dict[int, Array] = dict(enumerate(rows.astype(np.float32).T))
-        columns |= {i: np.nan_to_num(rows[:, i], nan=MISSING).astype(np.int64) for i in places}
+        columns |= {i: np.nan_to_num(rows[:, i], nan=_MISSING).astype(np.int64) for i in places}
         return catboost.Pool(pd.DataFrame(columns), target, cat_features=places, thread_count=self.n_jobs)
 
     def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
@@ -76,7 +76,7 @@ class CatBoostTrees(BoostingEstimator):
             def after_iteration(self, info: Any) -> bool:
                 return not deadline.passed()
 
-        loss, on_gpu = LOSSES[self._kind], self.device.startswith("cuda")
+        loss, on_gpu = _LOSSES[self._kind], self.device.startswith("cuda")
         params = self._settings | {"n_estimators": self.n_estimators, "loss_function": loss, "random_seed": self._seed}
         params |= {"bootstrap_type": "Bayesian", "use_best_model": valid is not None, "thread_count": self.n_jobs}
         if on_gpu and ":" in self.device:
@@ -86,7 +86,7 @@ class CatBoostTrees(BoostingEstimator):
         model.fit(
             self._pool(rows, target),
             eval_set=self._pool(*valid) if valid else None,
-            early_stopping_rounds=PATIENCE if valid else None,
+            early_stopping_rounds=EARLY_STOPPING_ROUNDS if valid else None,
             callbacks=None if on_gpu else [Stop()],
         )
         curve = model.get_evals_result()["validation"][loss] if valid else []

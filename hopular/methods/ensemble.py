@@ -8,7 +8,6 @@ import time
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from hopular.data.dataset import Task
 from hopular.methods.method import Method, Run
-from hopular.methods.saved import CLASS_FILE, CONTENT, FORMAT
+from hopular.methods.saved import CLASS_FILE, CONTENT, FORMAT, class_name, own_class
 
 Array = np.ndarray[Any, Any]
-ROUNDS = 50  # members are drawn with replacement, so a weight is a multiple of 1 / rounds
+_ROUNDS = 50  # of adding a member: a weight is a multiple of 1 / 50
 Member = tuple[str, Mapping[str, Any], int | None]  # method, its parameters, its seed (None: that of the ensemble)
 DEFAULT: dict[Task, list[Member]] = {
     "classification": [("logistic", {}, None), ("random_forest", {}, None), ("xgboost", {}, None)],
@@ -30,14 +29,15 @@ DEFAULT: dict[Task, list[Member]] = {
 STATE_FILE = "ensemble.json"
 
 
-def greedy_weights(predictions: Sequence[Array], loss: Any, rounds: int = ROUNDS) -> Array:
-    """Weights of the mean of `predictions` with the lowest `loss`, adding one member at a time, with replacement.
+def greedy_weights(predictions: Sequence[Array], loss: Any) -> Array:
+    """Return the weights of the mean of `predictions` with the lowest `loss`, found by adding one member at a time.
 
-    The best number of rounds is kept; the first member decides between equals, so the result is repeatable.
+    A member may be added again. The best number of rounds is kept; of equal members the first is taken, so the result
+    is repeatable.
     """
     total = np.zeros_like(np.asarray(predictions[0], dtype=np.float64))
     counts, best = np.zeros(len(predictions)), (np.inf, np.zeros(len(predictions)))
-    for size in range(1, rounds + 1):
+    for size in range(1, _ROUNDS + 1):
         losses = [loss((total + prediction) / size) for prediction in predictions]
         chosen = int(np.argmin(losses))
         counts[chosen] += 1
@@ -48,7 +48,7 @@ def greedy_weights(predictions: Sequence[Array], loss: Any, rounds: int = ROUNDS
 
 
 def log_loss_of(codes: Array) -> Any:
-    """The log loss of probabilities against the codes of the true classes; -1 for a class unknown to training."""
+    """Return the log loss as a function of probabilities; `codes` are the true classes, -1 if unknown to training."""
     rows, known = np.arange(len(codes)), codes >= 0
 
     def loss(probabilities: Array) -> float:
@@ -59,6 +59,7 @@ def log_loss_of(codes: Array) -> Any:
 
 
 def squared_error_of(y: Array) -> Any:
+    """Return the mean squared error as a function of predictions."""
     return lambda predicted: float(np.mean((predicted - y) ** 2))
 
 
@@ -74,14 +75,12 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         members: Sequence[Member] | None = None,
         *,
-        rounds: int = ROUNDS,
         max_seconds: float | None = None,
         n_jobs: int = 1,
         device: str = "cpu",
         random_state: int = 0,
     ) -> None:
         self.members = members
-        self.rounds = rounds
         self.max_seconds = max_seconds
         self.n_jobs = n_jobs
         self.device = device
@@ -127,7 +126,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
             raise RuntimeError(f"no member of the ensemble could be fitted: {'; '.join(failures)}")
         if failures:
             warnings.warn(f"left out of the ensemble: {'; '.join(failures)}", stacklevel=2)
-        weights = greedy_weights(predictions, self._loss(eval_set[1]), self.rounds)
+        weights = greedy_weights(predictions, self._loss(eval_set[1]))
         kept = np.flatnonzero(weights)
         self.estimators_ = [fitted[place] for place in kept]
         self.member_names_ = [names[place] for place in kept]
@@ -156,11 +155,11 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _loss(self, y: Any) -> Any:
-        """How far predictions are from `y`, as a function of them."""
+        """Return how far predictions are from `y`, as a function of them."""
 
     @abstractmethod
     def _outputs(self, member: Any, X: Any) -> Array:
-        """What a member says of the rows: probabilities, or numbers."""
+        """Return what a member predicts for the rows: probabilities, or numbers."""
 
     def _mean(self, X: Any) -> Array:
         check_is_fitted(self, "estimators_")
@@ -172,14 +171,11 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self, "estimators_")
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        members = []
-        for place, (name, member) in enumerate(zip(self.member_names_, self.estimators_, strict=True)):
+        for place, member in enumerate(self.estimators_):
             member.save(folder / f"member-{place}")
-            members.append({"name": name, "class": f"{type(member).__module__}:{type(member).__qualname__}"})
-        state = {"members": members, "weights": self.weights_.tolist(), "n_features_in": self.n_features_in_}
-        if self._task == "classification":
-            state["classes"] = {"values": self.classes_.tolist(), "dtype": str(self.classes_.dtype)}
-        (folder / STATE_FILE).write_text(json.dumps(state))
+        kinds = [class_name(type(member)) for member in self.estimators_]
+        members = list(zip(self.member_names_, self.weights_.tolist(), kinds, strict=True))
+        _write_state(folder, members, self.n_features_in_, getattr(self, "classes_", None))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -189,10 +185,7 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
             state = json.loads((folder / STATE_FILE).read_text())
             ensemble, estimators = cls(), []
             for place, member in enumerate(state["members"]):
-                module, _, name = member["class"].partition(":")
-                if not module.startswith("hopular."):
-                    raise ValueError(f"{member['class']} is no estimator of this project")
-                estimators.append(getattr(import_module(module), name).load(folder / f"member-{place}"))
+                estimators.append(own_class(member["class"]).load(folder / f"member-{place}"))
         except (OSError, KeyError, AttributeError, ImportError, json.JSONDecodeError) as error:
             raise ValueError(f"{folder / STATE_FILE} cannot be read: {error}") from error
         ensemble.estimators_, ensemble.weights_ = estimators, np.asarray(state["weights"])
@@ -213,7 +206,7 @@ class EnsembleClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return log_loss_of(np.array([places.get(str(label), -1) for label in y]))
 
     def _outputs(self, member: Any, X: Any) -> Array:
-        """The member's probabilities, in the order of this ensemble's classes."""
+        """Return the member's probabilities, in the order of this ensemble's classes."""
         places = {str(label): place for place, label in enumerate(self.classes_)}
         found = np.asarray(member.predict_proba(X), dtype=np.float64)
         outputs = np.zeros((len(found), len(places)))  # a class that the member has not seen is impossible to it
@@ -221,12 +214,12 @@ class EnsembleClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
         return outputs
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, columns in the order of `classes_`."""
+        """Return class probabilities, columns in the order of `classes_`."""
         mean = self._mean(X)
         return np.asarray(mean / mean.sum(axis=1, keepdims=True))
 
     def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
 
@@ -242,7 +235,7 @@ class EnsembleRegressor(RegressorMixin, Ensemble):  # type: ignore[misc]
         return np.asarray(member.predict(X), dtype=np.float64)
 
     def predict(self, X: Any) -> Array:
-        """The predicted number for each row."""
+        """Return the predicted number for each row."""
         return self._mean(X)
 
 
@@ -250,6 +243,20 @@ def member_names(folder: Path) -> list[str]:
     """Return the methods that the model saved into `folder` is made of; none if it is no ensemble."""
     file = folder / CONTENT / STATE_FILE
     return [member["name"] for member in json.loads(file.read_text())["members"]] if file.exists() else []
+
+
+def _write_state(
+    folder: Path, members: Sequence[tuple[str, float, str]], n_features: int, classes: Array | None
+) -> None:
+    """Write what binds the members (method, weight, class) together."""
+    state: dict[str, Any] = {
+        "members": [{"name": name, "class": kind} for name, _, kind in members],
+        "weights": [weight for _, weight, _ in members],
+        "n_features_in": n_features,
+    }
+    if classes is not None:
+        state["classes"] = {"values": classes.tolist(), "dtype": str(classes.dtype)}
+    (folder / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
 
 
 def write_ensemble(
@@ -261,22 +268,18 @@ def write_ensemble(
     """
     content, noted = folder / CONTENT, []
     content.mkdir(parents=True)
-    for place, (name, _, saved) in enumerate(members):
-        noted.append({"name": name, "class": json.loads((saved / CLASS_FILE).read_text(encoding="utf-8"))["class"]})
+    for place, (name, weight, saved) in enumerate(members):
+        noted.append((name, weight, json.loads((saved / CLASS_FILE).read_text(encoding="utf-8"))["class"]))
         copy = shutil.copytree if (saved / CONTENT).is_dir() else shutil.copy2
         copy(saved / CONTENT, content / f"member-{place}")
-    weights = [weight for _, weight, _ in members]
-    state: dict[str, Any] = {"members": noted, "weights": weights, "n_features_in": n_features}
-    if classes is not None:
-        state["classes"] = {"values": list(classes), "dtype": "object"}
-    (content / STATE_FILE).write_text(json.dumps(state), encoding="utf-8")
+    _write_state(content, noted, n_features, None if classes is None else np.array(classes, dtype=object))
     kind = EnsembleRegressor if classes is None else EnsembleClassifier
-    note = {"format": FORMAT, "class": f"{kind.__module__}:{kind.__qualname__}"}
+    note = {"format": FORMAT, "class": class_name(kind)}
     (folder / CLASS_FILE).write_text(json.dumps(note), encoding="utf-8")
 
 
 def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """An ensemble of the members in `params`, or of a few default ones."""
+    """Make an ensemble of the members in `params`, or of a few default ones."""
     estimator = EnsembleClassifier if task == "classification" else EnsembleRegressor
     return estimator(
         **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds

@@ -2,7 +2,8 @@
 
 Source is compared by its syntax tree, so that comments, docstrings and layout do not count. It is that of the method's
 module, of its search space, and of all that these import, here or in a plug-in folder; and of the search, which is the
-same for every method. What another method alone imports is not in it.
+same for every method. What another method alone imports is not in it. Methods that share a module change together:
+that is for cheap ones, which are soon computed again.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import search_spaces
 from hopular import methods
 from hopular.settings import plugin_folders
 
-LIBRARIES = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")  # that every search and every method computes with
+_LIBRARIES = ("numpy", "scipy", "pandas", "scikit-learn", "optuna")  # that every search and every method computes with
 SEARCH = ("hopular.trials.run", "hopular.trials.refit", "hopular.trials.select")
 SCORING = ("hopular.evaluation.metrics",)
 # The search imports all models, to know their names. It is followed only within these.
@@ -37,7 +38,7 @@ NOT_COMPUTING = (
     "hopular.methods.saved",
 )
 Import = tuple[str, str]  # a module, and the name taken from it or ""
-DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+_DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
@@ -63,10 +64,10 @@ class Source:
 
 
 def take_fingerprint(method: str, device: str = "cpu") -> Fingerprint:
-    """Take the fingerprint of a method on a device; one that cannot use a GPU is on the CPU, whatever is said."""
+    """Take the fingerprint of a method on a device; for one that cannot use a GPU the device is always the CPU."""
     found = methods.get_method(method)
     code = sources(SEARCH, OF_THE_SEARCH) | sources((methods.module_of(method), f"search_spaces.{method}"))
-    versions = {name: version_of(name) for name in (*LIBRARIES, *found.packages)}
+    versions = {name: version_of(name) for name in (*_LIBRARIES, *found.packages)}
     kind = device.partition(":")[0] if found.uses_gpu else "cpu"
     return Fingerprint(_hash(repr(sorted(code.items()))), versions, kind)
 
@@ -158,48 +159,48 @@ def _read(file: str) -> Source:
 
 def _parse(source: bytes) -> Source:
     """Read what counts of a source."""
-    words: list[str] = []
+    tokens: list[str] = []
     imports: list[Import] = []
     typing_imports: list[Import] = []
-    _write(ast.parse(source), words, imports, typing_imports)
-    return Source(_hash(" ".join(words)), tuple(imports), tuple(typing_imports))
+    _write(ast.parse(source), tokens, imports, typing_imports)
+    return Source(_hash(" ".join(tokens)), tuple(imports), tuple(typing_imports))
 
 
-def _write(node: ast.AST, words: list[str], imports: list[Import], typing_imports: list[Import]) -> None:
+def _write(node: ast.AST, tokens: list[str], imports: list[Import], typing_imports: list[Import]) -> None:
     """Write a syntax tree without places and docstrings, and note what it imports.
 
     Empty fields are left out, since a new version of Python brings some, and would change every hash; and so is
     whether a name is read or set, which the rest of the tree says.
     """
-    words.append(type(node).__name__)
+    tokens.append(type(node).__name__)
     if isinstance(node, ast.Import):
         imports += [(alias.name, "") for alias in node.names]
     elif isinstance(node, ast.ImportFrom):
         imports += [("." * node.level + (node.module or ""), alias.name) for alias in node.names]
-    elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+    elif isinstance(node, _DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
         del node.body[0]
     for name in node._fields:
         value = getattr(node, name, None)
         if value is None or value == [] or name == "ctx":
             continue
-        words.append(name)
+        tokens.append(name)
         noted = typing_imports if name == "body" and _is_for_typing(node) else imports
         if isinstance(value, ast.AST):
-            _write(value, words, noted, typing_imports)
+            _write(value, tokens, noted, typing_imports)
         elif isinstance(value, list):
-            words.append("[")
+            tokens.append("[")
             for item in value:
                 if isinstance(item, ast.AST):
-                    _write(item, words, noted, typing_imports)
+                    _write(item, tokens, noted, typing_imports)
                 else:
-                    words.append(repr(item))
-            words.append("]")
+                    tokens.append(repr(item))
+            tokens.append("]")
         else:
-            words.append(repr(value))
+            tokens.append(repr(value))
 
 
 def _is_for_typing(node: ast.AST) -> bool:
-    """Tell whether it is `if TYPE_CHECKING:`, with or without the name of a module before it."""
+    """Tell whether a node is `if TYPE_CHECKING:`, or `if typing.TYPE_CHECKING:`."""
     return isinstance(node, ast.If) and getattr(node.test, "attr", getattr(node.test, "id", "")) == "TYPE_CHECKING"
 
 

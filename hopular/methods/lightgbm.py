@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hopular.methods.boosting import (
-    PATIENCE,
+    EARLY_STOPPING_ROUNDS,
     Array,
     BoostedClassifier,
     BoostedRegressor,
@@ -18,7 +18,7 @@ from hopular.methods.boosting import (
     boosting_method,
 )
 
-METRICS = {"regression": "rmse", "binary": "binary_logloss", "multiclass": "multi_logloss"}
+_METRICS = {"regression": "rmse", "binary": "binary_logloss", "multiclass": "multi_logloss"}
 
 
 class LightGBMTrees(BoostingEstimator):
@@ -72,7 +72,7 @@ class LightGBMTrees(BoostingEstimator):
 
     @property
     def _settings(self) -> dict[str, Any]:
-        settings = super()._settings | {"objective": self._kind, "metric": METRICS[self._kind], "verbosity": -1}
+        settings = super()._settings | {"objective": self._kind, "metric": _METRICS[self._kind], "verbosity": -1}
         settings |= {"num_threads": self.n_jobs, "seed": self._seed, "subsample_freq": 1}
         if self._kind == "multiclass":
             settings["num_class"] = len(self.prior_)
@@ -96,7 +96,7 @@ class LightGBMTrees(BoostingEstimator):
         history: dict[str, Any] = {}
         callbacks = [lightgbm.record_evaluation(history), stop]
         if stops_early:
-            callbacks.append(lightgbm.early_stopping(PATIENCE, verbose=False))
+            callbacks.append(lightgbm.early_stopping(EARLY_STOPPING_ROUNDS, verbose=False))
         data = lightgbm.Dataset(rows, target, categorical_feature=self._categorical, params=settings)
         booster = lightgbm.train(
             settings,
@@ -106,7 +106,7 @@ class LightGBMTrees(BoostingEstimator):
             valid_names=["valid"],
             callbacks=callbacks,
         )
-        curve = history["valid"][METRICS[self._kind]] if valid else []
+        curve = history["valid"][_METRICS[self._kind]] if valid else []
         rounds = best_round(curve if stops_early else [], booster.current_iteration())
         return Trained(booster, rounds, booster.feature_importance("gain", iteration=rounds), curve)
 

@@ -13,7 +13,7 @@ from hopular.data.dataset import Task
 from hopular.methods.method import Method, Run
 from hopular.methods.prepared import STOPPED_FROM_OUTSIDE, Array, prepared
 
-LEAST_SHARE = 1e-3  # of a class in the predictions of PLS-DA, before they are normalised
+_LEAST_SHARE = 1e-3  # of a class in the predictions of PLS-DA, before they are normalised
 
 
 class ElasticNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -69,7 +69,7 @@ class PLSDiscriminant(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict_proba(self, X: Array) -> Array:
-        predicted = np.clip(self.pls_.predict(X), LEAST_SHARE, None)
+        predicted = np.clip(self.pls_.predict(X), _LEAST_SHARE, None)
         return np.asarray(predicted / predicted.sum(1, keepdims=True))
 
     def predict(self, X: Array) -> Array:

@@ -78,9 +78,10 @@ class Method:
 
     @property
     def missing_packages(self) -> list[str]:
+        """Return the packages that are not installed."""
         return [name for name in self.packages if importlib.util.find_spec(name) is None]
 
     @property
     def install_command(self) -> str:
-        """How to get what is missing."""
+        """Return the command that installs what is missing."""
         return f"pip install 'hopular[{self.extra}]'" if self.extra else f"pip install {' '.join(self.packages)}"

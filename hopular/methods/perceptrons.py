@@ -18,7 +18,7 @@ PLAIN = {  # the kind, which is the name of the method: title, and row in the pa
     "weight_norm": ("Weight-normalised network", "WeightNorm"),
     "layer_norm": ("Layer-normalised network", "LayerNorm"),
 }
-BY_SGD = "Theirs is trained by SGD, ours by AdamW."
+_BY_SGD = "Theirs is trained by SGD, ours by AdamW."
 
 
 def _mlp() -> tuple[Any, Any]:
@@ -56,11 +56,11 @@ METHODS = (
         "Self-normalising network",
         _snn,
         paper_name="Self-Normalizing Networks",
-        paper_note=BY_SGD,
+        paper_note=_BY_SGD,
         cost=6.0,
     ),
     *(
-        network_method(kind, title, _plain(kind), group="plain", paper_name=row, paper_note=BY_SGD, cost=4.0)
+        network_method(kind, title, _plain(kind), group="plain", paper_name=row, paper_note=_BY_SGD, cost=4.0)
         for kind, (title, row) in PLAIN.items()
     ),
 )

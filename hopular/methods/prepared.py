@@ -34,20 +34,20 @@ import pandas as pd
 from joblib import parallel_config  # type: ignore[import-untyped,unused-ignore]
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from hopular.data.dataset import Task
 from hopular.formatting import plural
-from hopular.model.columns import LARGEST, as_frame, is_categorical, labels, mean_and_scale, numbers
+from hopular.model.columns import LARGEST, check_table, is_categorical, labels, mean_and_scale, numbers
 from hopular.util import whole_file
 
 Array = np.ndarray[Any, Any]
 Way = Literal["scaled", "ordinal", "filled"]
 
 FORMAT = 2  # raised when a saved model can no longer be read by older or newer code
-TRUSTED = ("numpy.dtype", "sklearn.tree._tree.Tree")  # beside types of this package and those that skops trusts
+_TRUSTED = ("numpy.dtype", "sklearn.tree._tree.Tree")  # beside types of this package and those that skops trusts
 MAX_CATEGORIES = 50  # one-hot columns of one feature; the rarer categories share one more
-GREATEST = 1e100  # numbers beyond are cut, so that their squares can be summed
+_GREATEST = 1e100  # numbers beyond are cut, so that their squares can be summed
 STOPS_IN_TIME = "grows its trees in chunks and stops by max_seconds, after at least one tree"
 STOPPED_FROM_OUTSIDE = "a fit cannot stop early: max_seconds is enforced from outside"
 
@@ -92,7 +92,7 @@ class Preparation:
 
 
 def learn_preparation(frame: pd.DataFrame, way: Way) -> Preparation:
-    """Learn from the training rows."""
+    """Learn the way from frames to matrices from the training rows."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import MissingIndicator, SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -130,14 +130,14 @@ def _read(frame: pd.DataFrame, of_numbers: list[int], of_categories: list[int]) 
     """Return columns, each named by its place, as float64 or as text with None where missing."""
     columns: dict[str, Any] = {}
     for place in of_numbers:
-        columns[f"x{place}"] = np.clip(numbers(frame.iloc[:, place], str(frame.columns[place])), -GREATEST, GREATEST)
+        columns[f"x{place}"] = np.clip(numbers(frame.iloc[:, place], str(frame.columns[place])), -_GREATEST, _GREATEST)
     for place in of_categories:
         columns[f"x{place}"] = pd.Series(labels(frame.iloc[:, place], str(frame.columns[place])), dtype=object)
     return pd.DataFrame(columns, index=range(len(frame)))
 
 
 def _varies(values: Array) -> bool:
-    return mean_and_scale(np.clip(values[~np.isnan(values)], -GREATEST, GREATEST))[1] > 0
+    return mean_and_scale(np.clip(values[~np.isnan(values)], -_GREATEST, _GREATEST))[1] > 0
 
 
 def _encoder(way: Way, categories: list[list[str | None]]) -> Any:
@@ -194,8 +194,8 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
         return tags
 
     def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
-        """Fit to all rows of X; `eval_set` is taken for the contract's sake, there is no use for it here."""
-        frame, target = self._check_table(X, reset=True), self._learn_y(y)
+        """Fit to all rows of X; `eval_set`, which every method takes, is not used."""
+        frame, target = check_table(self, X, reset=True), self._learn_y(y)
         if len(frame) != len(target):
             raise ValueError(f"X has {len(frame)} rows and y has {len(target)}: inconsistent numbers of samples")
         self.preparation_ = learn_preparation(frame, self.preparation)
@@ -209,23 +209,9 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
     def _learn_y(self, y: Any) -> Array:
         """Check the target and turn it into numbers."""
 
-    def _check_table(self, X: Any, reset: bool) -> pd.DataFrame:
-        if not isinstance(X, pd.DataFrame):
-            if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
-                X = np.asarray(X, dtype=object)  # keeps the numbers of a mixed list numbers
-            X = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
-        for count, what in zip(X.shape, ("sample", "feature"), strict=True):
-            if count == 0:
-                raise ValueError(
-                    f"Found array with 0 {what}(s) (shape={X.shape}) while a minimum of 1 is required. "
-                    f"Give X at least one {what}."
-                )
-        validate_data(self, X=X, reset=reset, skip_check_array=True)
-        return as_frame(X)
-
     def _matrix(self, X: Any) -> Array:
         check_is_fitted(self)
-        return self.preparation_.matrix(self._check_table(X, reset=False))
+        return self.preparation_.matrix(check_table(self, X, reset=False))
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write the fitted model as model.skops and model.json, without pickle."""
@@ -297,7 +283,7 @@ class PreparedClassifier(ClassifierMixin, Prepared):  # type: ignore[misc]
         return np.asarray(codes)
 
     def predict_proba(self, X: Any) -> Array:
-        """Class probabilities, columns in the order of `classes_`."""
+        """Return class probabilities, columns in the order of `classes_`."""
         matrix = self._matrix(X)
         if hasattr(self.estimator_, "predict_proba"):
             values = self.estimator_.predict_proba(matrix)
@@ -309,7 +295,7 @@ class PreparedClassifier(ClassifierMixin, Prepared):  # type: ignore[misc]
         return np.where(usable, values / np.where(usable, total, 1.0), self.prior_)
 
     def predict(self, X: Any) -> Array:
-        """The most probable class of each row."""
+        """Return the most probable class of each row."""
         codes = self.predict_proba(X).argmax(1)
         return np.asarray(self.classes_[codes])
 
@@ -340,7 +326,7 @@ class PreparedRegressor(RegressorMixin, Prepared):  # type: ignore[misc]
         return (target - self.target_mean_) / self.target_scale_
 
     def predict(self, X: Any) -> Array:
-        """The predicted number for each row."""
+        """Return the predicted number for each row."""
         matrix = self._matrix(X)
         predicted = np.asarray(self.estimator_.predict(matrix), dtype=np.float64).reshape(-1)
         return predicted * self.target_scale_ + self.target_mean_
@@ -350,7 +336,7 @@ class PreparedRegressor(RegressorMixin, Prepared):  # type: ignore[misc]
 
 
 def fit_estimator(estimator: Any, X: Array, y: Array, max_seconds: float | None = None) -> Any:
-    """A fitted clone: quiet, with no more neighbours or components than the matrix allows.
+    """Return a fitted clone, quietly, with no more neighbours or components than the matrix allows.
 
     Where nothing can be learned (no column, one class only, or as many classes as rows) it is the prior.
     """
@@ -372,14 +358,14 @@ def fit_estimator(estimator: Any, X: Array, y: Array, max_seconds: float | None 
 
 
 def fit_prior(X: Array, y: Array, classification: bool) -> Any:
-    """What is left where nothing can be learned: the class frequencies, or the mean."""
+    """Fit what is left where nothing can be learned: the class frequencies, or the mean."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
     return (DummyClassifier(strategy="prior") if classification else DummyRegressor()).fit(X, y)
 
 
 def _grow(ensemble: Any, X: Array, y: Array, max_seconds: float) -> None:
-    """Fit trees chunk by chunk until all are there or the next chunk would be late."""
+    """Fit trees chunk by chunk until all are fitted or the next chunk would end too late."""
     started, total = time.monotonic(), ensemble.n_estimators
     size = min(total, max(1, ensemble.n_jobs or 1))
     ensemble.set_params(warm_start=True)
@@ -397,7 +383,7 @@ def _grow(ensemble: Any, X: Array, y: Array, max_seconds: float) -> None:
 
 
 def assign_folds(labels: Array, n_folds: int, seed: int) -> Array:
-    """The fold of each row: every label is dealt out evenly, and one that occurs once is simply in one fold."""
+    """Return the fold of each row: every label is dealt out evenly, and one that occurs once is simply in one fold."""
     shuffled = np.random.default_rng(seed).permutation(len(labels))
     order = shuffled[np.argsort(labels[shuffled], kind="stable")]
     folds = np.empty(len(labels), dtype=int)
@@ -408,7 +394,7 @@ def assign_folds(labels: Array, n_folds: int, seed: int) -> Array:
 def out_of_fold(
     estimator: Any, X: Array, y: Array, folds: Array, predict: Callable[[Any, Array], Array]
 ) -> Iterator[tuple[Array, Any, Array]]:
-    """For each fold its rows, the estimator fitted to the others, and what that predicts for these rows."""
+    """Yield for each fold its rows, the estimator fitted to the others, and what that predicts for these rows."""
     for fold in np.unique(folds):
         held_out = folds == fold
         model = fit_estimator(estimator, X[~held_out], y[~held_out])
@@ -416,7 +402,7 @@ def out_of_fold(
 
 
 def all_classes(values: Array, known: Array, n_classes: int, absent: float) -> Array:
-    """Columns of the known classes among those of all, the others filled with `absent`."""
+    """Put the columns of the known classes among those of all classes, filling the others with `absent`."""
     full = np.full((len(values), n_classes), absent)
     full[:, known] = values
     return full
@@ -426,20 +412,20 @@ def all_classes(values: Array, known: Array, n_classes: int, absent: float) -> A
 
 
 def decision_values(classifier: Any, X: Array) -> Array:
-    """The decision function with one column per class, also for two classes."""
+    """Return the decision function with one column per class, also for two classes."""
     values = np.asarray(classifier.decision_function(X))
     return np.column_stack([np.zeros_like(values), values]) if values.ndim == 1 else values
 
 
 def softmax(values: Array) -> Array:
-    """Rows of positive numbers that sum to one."""
+    """Turn each row into positive numbers that sum to one."""
     powers = np.exp(values - values.max(1, keepdims=True))
     return np.asarray(powers / powers.sum(1, keepdims=True))
 
 
 def _refused(names: list[str]) -> list[str]:
-    """Of the types in a file those that are neither listed nor classes of this package: a file could name anything."""
-    return sorted(name for name in names if name not in TRUSTED and not _is_own(name))
+    """Return the types in a file that are neither listed nor classes of this package: a file could name anything."""
+    return sorted(name for name in names if name not in _TRUSTED and not _is_own(name))
 
 
 def _is_own(name: str) -> bool:
@@ -452,7 +438,7 @@ def _is_own(name: str) -> bool:
 
 
 def _read_header(file: Path, wanted: str) -> str:
-    """The hash of the model beside this file, which must be of the class that is wanted."""
+    """Return the hash of the model beside this file, which must be of the class that is wanted."""
     try:
         header = json.loads(file.read_bytes())
         found, kind, expected = header["format"], header["class"], header["sha256"]

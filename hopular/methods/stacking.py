@@ -47,7 +47,7 @@ class Stacked(BaseEstimator, ABC):  # type: ignore[misc]
         self.random_state = random_state
 
     def _stack(self, X: Array, y: Array, folds: Array) -> Array:
-        """Fit the base models; returns what they predict out of fold."""
+        """Fit the base models and return what they predict out of fold."""
         columns = []
         self.base_ = []
         for estimator in self._base():
@@ -64,11 +64,11 @@ class Stacked(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _base(self) -> list[Any]:
-        """The estimators of the first level."""
+        """Return the estimators of the first level."""
 
     @abstractmethod
     def _response(self, model: Any, X: Array) -> Array:
-        """What a base model says of the rows, as columns."""
+        """Return what a base model predicts for the rows, as columns."""
 
     def _forest(self) -> dict[str, Any]:
         return {
@@ -140,7 +140,7 @@ class StackedRegressor(RegressorMixin, Stacked):  # type: ignore[misc]
 
 
 def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """The stack of a task."""
+    """Make the stack of a task."""
     stacked = StackedClassifier if task == "classification" else StackedRegressor
     return prepared(task, stacked(**params, n_jobs=run.threads, random_state=run.seed), standardise_target=True)
 

@@ -86,7 +86,7 @@ def _decisions(model: Any, X: Array) -> Array:
 
 
 def make(task: Task, params: Mapping[str, Any], run: Run) -> Any:
-    """SVC or SVR with a radial kernel."""
+    """Make SVC or SVR with a radial kernel."""
     from sklearn.svm import SVR
 
     if task == "classification":

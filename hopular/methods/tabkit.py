@@ -16,13 +16,14 @@ from sklearn.base import BaseEstimator, clone
 from hopular.data.dataset import Task
 from hopular.methods.method import Make, Method, Run
 from hopular.methods.prepared import Array, PreparedClassifier, PreparedRegressor, fit_prior
+from hopular.model.columns import check_table
 
-DEVICES = {"auto": None, "cuda": "cuda:0"}  # as pytabkit names them
+_DEVICES = {"auto": None, "cuda": "cuda:0"}  # as pytabkit names them
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what pytabkit's own libraries warn of and advertise: nothing that its user could act on."""
+    """Silence what pytabkit's own libraries warn of and advertise: nothing that its user could act on."""
     logger = logging.getLogger("pytorch_lightning")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -83,7 +84,7 @@ class TabkitClassifier(PreparedClassifier):
         valid = None
         if eval_set is not None:
             codes = pd.Index(self.classes_).get_indexer(pd.Index(np.asarray(eval_set[1])))
-            rows = self.preparation_.matrix(self._check_table(eval_set[0], reset=False))
+            rows = self.preparation_.matrix(check_table(self, eval_set[0], reset=False))
             valid = (rows[codes >= 0], codes[codes >= 0]) if (codes >= 0).any() else None
         return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
 
@@ -100,7 +101,7 @@ class TabkitRegressor(PreparedRegressor):
         valid = None
         if eval_set is not None:
             numbers = (np.asarray(eval_set[1], dtype=np.float64) - self.target_mean_) / self.target_scale_
-            valid = (self.preparation_.matrix(self._check_table(eval_set[0], reset=False)), numbers)
+            valid = (self.preparation_.matrix(check_table(self, eval_set[0], reset=False)), numbers)
         return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
@@ -115,7 +116,7 @@ def _maker(family: str) -> Make:
             **params,
             "random_state": run.seed,
             "n_threads": run.threads,
-            "device": DEVICES.get(run.device, run.device),
+            "device": _DEVICES.get(run.device, run.device),
             "verbosity": 0,
         }
         kind, wrapper = ("Classifier", TabkitClassifier) if task == "classification" else ("Regressor", TabkitRegressor)

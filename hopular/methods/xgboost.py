@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hopular.methods.boosting import (
-    PATIENCE,
+    EARLY_STOPPING_ROUNDS,
     Array,
     BoostedClassifier,
     BoostedRegressor,
@@ -18,7 +18,7 @@ from hopular.methods.boosting import (
     boosting_method,
 )
 
-OBJECTIVES = {  # with the metric that validates them
+_OBJECTIVES = {  # with the metric that validates them
     "regression": ("reg:squarederror", "rmse"),
     "binary": ("binary:logistic", "logloss"),
     "multiclass": ("multi:softprob", "mlogloss"),
@@ -80,7 +80,7 @@ class XGBoostTrees(BoostingEstimator):
             def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
                 return deadline.passed()
 
-        objective, metric = OBJECTIVES[self._kind]
+        objective, metric = _OBJECTIVES[self._kind]
         params = self._settings | {"objective": objective, "eval_metric": metric, "tree_method": "hist"}
         params |= {"nthread": self.n_jobs, "seed": self._seed, "verbosity": 0}
         params["device"] = self.device if self.device.startswith("cuda") else "cpu"
@@ -93,7 +93,7 @@ class XGBoostTrees(BoostingEstimator):
             self.n_estimators,
             evals=[(self._matrix(*valid), "valid")] if valid else [],
             evals_result=history,
-            callbacks=[*([xgboost.callback.EarlyStopping(rounds=PATIENCE)] if valid else []), Stop()],
+            callbacks=[*([xgboost.callback.EarlyStopping(rounds=EARLY_STOPPING_ROUNDS)] if valid else []), Stop()],
             verbose_eval=False,
         )
         curve = history["valid"][metric] if valid else []

@@ -11,9 +11,27 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from sklearn.utils.validation import check_array, validate_data
 
 LARGEST = 1e6  # standardised values beyond this are cut, so that no input can overflow an estimator
 _TIMES = ("date", "datetime", "datetime64", "timedelta", "timedelta64")
+
+
+def check_table(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:
+    """Return X as a frame with rows and columns; those are the ones of training unless `reset`, which notes them."""
+    if not isinstance(X, pd.DataFrame):
+        if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
+            X = np.asarray(X, dtype=object)  # keeps the numbers of a mixed list numbers
+        X = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
+    frame = as_frame(X)
+    for count, what in zip(frame.shape, ("sample", "feature"), strict=True):
+        if count == 0:
+            raise ValueError(
+                f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required. "
+                f"Give X at least one {what}."
+            )
+    validate_data(estimator, X=X, reset=reset, skip_check_array=True)
+    return frame.infer_objects() if isinstance(X, np.ndarray) and X.dtype == object else frame
 
 
 def as_frame(X: Any) -> pd.DataFrame:

@@ -18,13 +18,13 @@ import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_array, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 from torch import Tensor
 
 from hopular.formatting import plural
 from hopular.model.architecture import WIDE
 from hopular.model.checkpoint import Checkpoint
-from hopular.model.columns import as_frame, mean_and_scale
+from hopular.model.columns import check_table, mean_and_scale
 from hopular.model.encoding import Attribute, learn_encoding
 from hopular.model.folds import assign_folds, hold_out
 from hopular.model.members import Network
@@ -117,23 +117,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     # ------------------------------------------------------------------------------------------------------- input
 
     def _check_table(self, X: Any, reset: bool) -> pd.DataFrame:
-        if isinstance(X, pd.DataFrame):
-            frame = as_frame(X)
-        else:
-            if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
-                X = np.asarray(X, dtype=object)  # keeps the numbers of a mixed list numbers
-            array = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0, ensure_min_features=0)
-            frame = as_frame(array)
-            if array.dtype == object:
-                frame = frame.infer_objects()
-        for count, what in ((len(frame), "sample"), (frame.shape[1], "feature")):
-            if count == 0:
-                raise ValueError(
-                    f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required. "
-                    f"Give X at least one {what}."
-                )
-        validate_data(self, X=X, reset=reset, skip_check_array=True)
-        return frame
+        return check_table(self, X, reset)
 
     def _categorical_places(self, frame: pd.DataFrame) -> set[int]:
         names = list(frame.columns)

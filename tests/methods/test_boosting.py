@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import subprocess
+import sys
 import time
 
 import numpy as np
@@ -11,9 +13,10 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.metrics import log_loss, root_mean_squared_error
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hopular.methods import Run, get_method
-from hopular.methods.boosting import PATIENCE, STATE_FILE, Deadline, encode_column, learn_categories
+from hopular.methods.boosting import EARLY_STOPPING_ROUNDS, STATE_FILE, Deadline, encode_column, learn_categories
 
 NAMES = ["catboost", "lightgbm", "xgboost"]
 TASKS = ["classification", "regression"]
@@ -244,7 +247,7 @@ def test_early_stopping_keeps_the_best_round(name, target):
     fitted = make(name, task, n_estimators=300).fit(X.loc[train], noisy[train], eval_set=(X.loc[valid], noisy[valid]))
     best = int(np.argmin(fitted.curve_))
     assert fitted.best_iteration_ == best + 1
-    assert len(fitted.curve_) == best + 1 + PATIENCE < 300
+    assert len(fitted.curve_) == best + 1 + EARLY_STOPPING_ROUNDS < 300
     if task == "regression":
         loss = root_mean_squared_error(noisy[valid], fitted.predict(X.loc[valid]))
     else:
@@ -395,3 +398,16 @@ def test_a_damaged_folder_is_named(name, tmp_path):
     with pytest.raises(ValueError, match=r"it holds a .*Classifier, not a .*Regressor"):
         type(make(name, "regression")).load(tmp_path)
     assert set(json.loads((tmp_path / STATE_FILE).read_text())) == {"class", "parameters", "fitted", "sha256"}
+
+
+# --------------------------------------------------------------------------------------------------------- conventions
+
+
+@parametrize_with_checks([make(name, task, n_estimators=10, learning_rate=0.5) for name in NAMES for task in TASKS])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def test_libraries_are_imported_only_when_needed():
+    code = f"import sys; from hopular.methods import methods; methods(); print(sorted(set({NAMES}) & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

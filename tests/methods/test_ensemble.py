@@ -92,7 +92,7 @@ def test_loading_refuses_foreign_classes_and_damage(tmp_path: Path) -> None:
     state = json.loads((tmp_path / "ensemble.json").read_text())
     state["members"][0]["class"] = "os:system"
     (tmp_path / "ensemble.json").write_text(json.dumps(state))
-    with pytest.raises(ValueError, match="os:system is no estimator of this project"):
+    with pytest.raises(ValueError, match="'os:system' is no estimator of this project"):
         EnsembleClassifier.load(tmp_path)
     state["members"][0]["class"] = "hopular.methods.gone:Model"
     (tmp_path / "ensemble.json").write_text(json.dumps(state))
