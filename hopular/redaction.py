@@ -1,11 +1,11 @@
-"""Redaction: text for files, logs and screens, without the passwords and tokens of the addresses in it."""
+"""Redact text for files, logs and screens: take passwords and tokens out of the addresses in it."""
 
 from __future__ import annotations
 
 import re
 from urllib.parse import unquote_plus
 
-ADDRESS = re.compile(
+_ADDRESS = re.compile(
     r"""(?P<scheme>[a-zA-Z][a-zA-Z0-9+.-]{0,30}://)
     (?:(?:[^\s/?\#'"]|['"](?![,:}\])]))*@      # user and password, which may have quotes in them,
     |[^\s/?\#@:'"]*:(?!\d*[/?\#])(?:[^\s@'"]|['"](?![,:}\])]))*@)?  # or slashes; a number before one is a port
@@ -14,14 +14,14 @@ ADDRESS = re.compile(
     (?:\#[^\s'"<>]*)?""",
     re.VERBOSE,
 )
-SECRET_NAME = re.compile(r"token|key|secret|pass|pwd|sig|auth|cred|session|ticket|code", re.IGNORECASE)
-SECRET_VALUE = re.compile(r"[A-Za-z0-9_\-+/=.%]{24,}")  # too long for a number or a word
-HIDDEN = "***"
+_SECRET_NAME = re.compile(r"token|key|secret|pass|pwd|sig|auth|cred|session|ticket|code", re.IGNORECASE)
+_SECRET_VALUE = re.compile(r"[A-Za-z0-9_\-+/=.%]{24,}")  # too long for a number or a word
+_HIDDEN = "***"
 
 
 def without_secrets(text: str) -> str:
-    """The text with users, passwords, tokens and fragments taken out of the addresses in it."""
-    return ADDRESS.sub(_public, text)
+    """Take users, passwords, tokens and fragments out of the addresses in a text."""
+    return _ADDRESS.sub(_public, text)
 
 
 def _public(found: re.Match[str]) -> str:
@@ -31,6 +31,6 @@ def _public(found: re.Match[str]) -> str:
 
 def _parameter(text: str) -> str:
     name, equals, value = text.partition("=")
-    if SECRET_NAME.search(unquote_plus(name)) or SECRET_VALUE.fullmatch(unquote_plus(value if equals else name)):
-        return f"{name}={HIDDEN}" if equals else HIDDEN
+    if _SECRET_NAME.search(unquote_plus(name)) or _SECRET_VALUE.fullmatch(unquote_plus(value if equals else name)):
+        return f"{name}={_HIDDEN}" if equals else _HIDDEN
     return text

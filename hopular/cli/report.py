@@ -170,7 +170,7 @@ def paper(
         )
 
     standings = Standings(_load(*benchmarks))
-    measured = measure_paper(on_case=announce) if footprint else kept_footprint()
+    measured = measure_paper(announce) if footprint else kept_footprint()
     tables = paper_tables(standings, measured)
     if json:
         show_json({table.name: _records(table.frame) for table in tables})

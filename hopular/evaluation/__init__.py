@@ -1,1 +1,1 @@
-"""Evaluation: pure functions over a tidy table of scores, whoever produced it."""
+"""Evaluation: from the scores of a benchmark to ranks, tests and a verdict, no matter what produced the scores."""

@@ -1,4 +1,4 @@
-"""Metrics of predictions on test rows, and bootstrap intervals over those rows.
+"""Compute metrics of predictions on test rows, and bootstrap intervals over those rows.
 
 Every metric is written once, as a function of the rows and of how often each row counts: once each for the metric
 itself, as often as it was drawn for a bootstrap round. Many rounds are computed at a time.
@@ -17,10 +17,10 @@ from hopular.data.dataset import Task
 from hopular.util import did_you_mean
 
 Array = np.ndarray[Any, Any]
-BINS = 15  # of the top probability, for the expected calibration error
-LEAST = 1e-15  # probability that the log loss takes for none
-SHARES = ("accuracy", "balanced_accuracy", "macro_f1")  # 1 where all rows are right, 0 where all are wrong
-CELLS = 2_000_000  # rows times bootstrap rounds that are computed at a time
+_BINS = 15  # of the top probability, for the expected calibration error
+_LEAST = 1e-15  # the log loss takes smaller probabilities for this one
+_SHARES = ("accuracy", "balanced_accuracy", "macro_f1")  # 1 where all rows are right, 0 where all are wrong
+_CELLS = 2_000_000  # rows times bootstrap rounds that are computed at a time
 
 
 @dataclass(frozen=True)
@@ -53,22 +53,13 @@ METRICS: dict[str, Metric] = {
 PRIMARY: dict[Task, str] = {"classification": "accuracy", "regression": "mse"}
 
 
-def get_metric(name: str) -> Metric:
-    """The metric of this name; ValueError names the nearest one."""
-    if name not in METRICS:
-        raise ValueError(
-            f"there is no metric {name!r}.{did_you_mean(name, METRICS)} The metrics are: {', '.join(METRICS)}"
-        )
-    return METRICS[name]
-
-
 def evaluate(
     task: Task, truth: Any, predictions: Any, classes: Any = None, *, metrics: Iterable[str] | None = None
 ) -> dict[str, float]:
-    """All metrics of the task, or those named; NaN where one is undefined, such as ROC AUC with one class in `truth`.
+    """Compute all metrics of the task, or those named; NaN if undefined, such as ROC AUC with one class in `truth`.
 
     `predictions` are numbers, or probabilities (rows, classes) in the order of `classes`. Labels are compared as text.
-    A class that is not among `classes` is always wrong: it has probability 0.
+    A true class that is not among `classes` has probability 0, so its rows are always wrong.
     """
     rows = _read(task, truth, predictions, classes)
     once = np.ones((1, len(rows)))
@@ -77,7 +68,7 @@ def evaluate(
 
 
 def row_losses(task: Task, truth: Any, predictions: Any, classes: Any = None) -> Array:
-    """The loss on each row, whose mean is the log loss or the mean squared error; arguments are those of `evaluate`."""
+    """Return the loss on each row, whose mean is the log loss or the mean squared error; see `evaluate`."""
     rows = _read(task, truth, predictions, classes)
     return _squared_errors(rows) if task == "regression" else _log_losses(rows)
 
@@ -90,22 +81,16 @@ def bootstrap(
     metric: str,
     *,
     rounds: int = 1000,
-    seed: int = 0,
-    level: float = 0.95,
 ) -> tuple[float, float]:
-    """The percentile interval of a metric over test rows drawn with replacement; NaN where it is undefined.
+    """Return the 95 % percentile interval of a metric over test rows drawn with replacement; NaN if undefined.
 
     Where all rows are right, or all wrong, no draw differs: shares of rows then have the interval of Wilson.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level must be between 0 and 1, got {level}; use 0.95 for a 95 % interval")
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
     function, rows = _function(metric, task), _read(task, truth, predictions, classes)
-    random, n = np.random.default_rng(seed), len(rows)
+    random, n = np.random.default_rng(0), len(rows)
     values: list[Array] = []
     while (missing := rounds - sum(map(len, values))) > 0:
-        size = min(missing, max(1, CELLS // n))
+        size = min(missing, max(1, _CELLS // n))
         drawn = random.integers(n, size=(size, n)) + n * np.arange(size)[:, None]
         counts = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(np.float64)
         values.append(function(rows, counts))
@@ -113,9 +98,9 @@ def bootstrap(
     found = found[~np.isnan(found)]  # a round may draw rows of one class alone
     if not len(found):
         return float("nan"), float("nan")
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
-    if metric in SHARES and low == high and low in (0.0, 1.0):
-        z = NormalDist().inv_cdf((1 + level) / 2)
+    low, high = np.quantile(found, [0.025, 0.975])
+    if metric in _SHARES and low == high and low in (0.0, 1.0):
+        z = NormalDist().inv_cdf(0.975)
         return (0.0, z * z / (n + z * z)) if low == 0 else (n / (n + z * z), 1.0)
     return float(low), float(high)
 
@@ -124,7 +109,7 @@ def bootstrap(
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class _Numbers:
     """Test rows of a regression."""
 
     truth: Array
@@ -135,7 +120,7 @@ class Numbers:
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class _Classes:
     """Test rows of a classification: places of true and predicted class, and probabilities of all known classes.
 
     A true class that training has never seen gets a place after the known ones, and a column of zeros.
@@ -150,7 +135,7 @@ class Classes:
 
     @property
     def of_truth(self) -> Array:
-        """The probability that each row's true class was given."""
+        """Return the predicted probability of each row's true class."""
         chosen: Array = self.probabilities[np.arange(len(self)), self.truth]
         return chosen
 
@@ -169,11 +154,11 @@ def _read(task: Task, truth: Any, predictions: Any, classes: Any) -> Any:
         bad = int((~np.isfinite(predicted)).sum())
         raise ValueError(f"{bad} of {predicted.size} predictions are not finite numbers: the model has diverged")
     if task == "regression":
-        return Numbers(np.asarray(truth, dtype=np.float64), predicted)
+        return _Numbers(np.asarray(truth, dtype=np.float64), predicted)
     places = {str(label): place for place, label in enumerate(classes)}
     codes = np.array([places.setdefault(str(label), len(places)) for label in truth])
     unseen = np.zeros((n, len(places) - len(classes)))
-    return Classes(codes, predicted.argmax(axis=1), np.hstack([predicted, unseen]))
+    return _Classes(codes, predicted.argmax(axis=1), np.hstack([predicted, unseen]))
 
 
 # ----------------------------------------------------------- the metrics: rows and counts (rounds, n) -> (rounds,)
@@ -185,7 +170,7 @@ def _mean(values: Array, counts: Array) -> Array:
 
 
 def _share(part: Array, whole: Array) -> Array:
-    """Mean over the classes of part / whole (both (rounds, classes)), of those whose whole is not 0."""
+    """Average part / whole (both of shape (rounds, classes)) over the classes whose whole is not 0."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.nansum(part / whole, axis=1) / (whole > 0).sum(axis=1))
 
@@ -194,23 +179,23 @@ def _indicators(places: Array, count: int) -> Array:
     return np.asarray(places[:, None] == np.arange(count), dtype=np.float64)
 
 
-def _accuracy(rows: Classes, counts: Array) -> Array:
+def _accuracy(rows: _Classes, counts: Array) -> Array:
     return _mean(rows.predicted == rows.truth, counts)
 
 
-def _balanced_accuracy(rows: Classes, counts: Array) -> Array:
+def _balanced_accuracy(rows: _Classes, counts: Array) -> Array:
     truth = _indicators(rows.truth, rows.probabilities.shape[1])
     return _share(counts @ (truth * (rows.predicted == rows.truth)[:, None]), counts @ truth)
 
 
-def _macro_f1(rows: Classes, counts: Array) -> Array:
-    """Over the classes that are true or predicted for some row."""
+def _macro_f1(rows: _Classes, counts: Array) -> Array:
+    """Average over the classes that are true or predicted for some row."""
     truth, predicted = (_indicators(codes, rows.probabilities.shape[1]) for codes in (rows.truth, rows.predicted))
     return _share(2 * (counts @ (truth * predicted)), counts @ (truth + predicted))
 
 
-def _roc_auc(rows: Classes, counts: Array) -> Array:
-    """One-vs-rest, averaged over the classes of the test rows; a class never seen in training has 0.5."""
+def _roc_auc(rows: _Classes, counts: Array) -> Array:
+    """Average one-vs-rest over the classes of the test rows; a class never seen in training has 0.5."""
     total, number = np.zeros(len(counts)), np.zeros(len(counts))
     for place in np.unique(rows.truth):
         score = rows.probabilities[:, place]
@@ -229,54 +214,54 @@ def _roc_auc(rows: Classes, counts: Array) -> Array:
         return np.asarray(total / number)
 
 
-def _log_loss(rows: Classes, counts: Array) -> Array:
+def _log_loss(rows: _Classes, counts: Array) -> Array:
     return _mean(_log_losses(rows), counts)
 
 
-def _log_losses(rows: Classes) -> Array:
-    return np.asarray(np.abs(np.log(np.clip(rows.of_truth, LEAST, 1.0))))  # a minus would make -0.0 of 0
+def _log_losses(rows: _Classes) -> Array:
+    return np.asarray(np.abs(np.log(np.clip(rows.of_truth, _LEAST, 1.0))))  # a minus would make -0.0 of 0
 
 
-def _brier(rows: Classes, counts: Array) -> Array:
-    """The multi-class form: squared errors summed over the classes, so from 0 to 2."""
+def _brier(rows: _Classes, counts: Array) -> Array:
+    """Sum squared errors over the classes, so the score is between 0 and 2."""
     truth = _indicators(rows.truth, rows.probabilities.shape[1])
     return _mean(((rows.probabilities - truth) ** 2).sum(axis=1), counts)
 
 
-def _ece(rows: Classes, counts: Array) -> Array:
-    """Gap between top probability and accuracy, averaged over equal-width bins by their number of rows."""
+def _ece(rows: _Classes, counts: Array) -> Array:
+    """Average the gap between top probability and accuracy over equal-width bins, weighted by their rows."""
     top = rows.probabilities.max(axis=1)
-    bins = _indicators(np.clip(np.ceil(top * BINS) - 1, 0, BINS - 1), BINS)
+    bins = _indicators(np.clip(np.ceil(top * _BINS) - 1, 0, _BINS - 1), _BINS)
     gaps = counts @ (bins * ((rows.predicted == rows.truth) - top)[:, None])
     return np.asarray(np.abs(gaps).sum(axis=1) / counts.sum(axis=1))
 
 
-def _mse(rows: Numbers, counts: Array) -> Array:
+def _mse(rows: _Numbers, counts: Array) -> Array:
     return _mean(_squared_errors(rows), counts)
 
 
-def _squared_errors(rows: Numbers) -> Array:
+def _squared_errors(rows: _Numbers) -> Array:
     with np.errstate(over="ignore"):
         return np.asarray((rows.predicted - rows.truth) ** 2)
 
 
-def _rmse(rows: Numbers, counts: Array) -> Array:
+def _rmse(rows: _Numbers, counts: Array) -> Array:
     return np.asarray(np.sqrt(_mse(rows, counts)))
 
 
-def _mae(rows: Numbers, counts: Array) -> Array:
+def _mae(rows: _Numbers, counts: Array) -> Array:
     return _mean(np.abs(rows.predicted - rows.truth), counts)
 
 
-def _r2(rows: Numbers, counts: Array) -> Array:
-    """Undefined where the true values do not vary."""
+def _r2(rows: _Numbers, counts: Array) -> Array:
+    """Return R², which is undefined where the true values do not vary."""
     deviation = rows.truth - _mean(rows.truth, counts)[:, None]
     variance = (counts * deviation**2).sum(axis=1) / counts.sum(axis=1)
     least = (1e-12 * np.abs(rows.truth).max()) ** 2  # what rounding leaves of no variance
     return np.asarray(1 - _mse(rows, counts) / np.where(variance > least, variance, np.nan))
 
 
-def _mse_x1000(rows: Numbers, counts: Array) -> Array:
+def _mse_x1000(rows: _Numbers, counts: Array) -> Array:
     return 1000 * _mse(rows, counts)
 
 
@@ -297,8 +282,12 @@ _FUNCTIONS: dict[str, Callable[[Any, Array], Array]] = {
 
 
 def _function(name: str, task: Task) -> Callable[[Any, Array], Array]:
-    metric = get_metric(name)
+    if name not in METRICS:
+        raise ValueError(
+            f"there is no metric {name!r}.{did_you_mean(name, METRICS)} The metrics are: {', '.join(METRICS)}"
+        )
+    metric = METRICS[name]
     if metric.task != task:
         fitting = ", ".join(item.name for item in METRICS.values() if item.task == task)
-        raise ValueError(f"metric {name!r} is for {metric.task}, the task is {task}; use one of {fitting}")
+        raise ValueError(f"metric {name!r} is for {metric.task}, but the task is {task}: use one of {fitting}")
     return _FUNCTIONS[name]

@@ -1,17 +1,16 @@
-"""Memory and step time of Hopular and NPTs on this device, beside the paper's figures of an A100.
+"""Measure memory and step time of Hopular and NPTs on this device, beside the paper's figures of an A100.
 
-The paper's are in its appendix, "Memory footprint and runtime estimates".
+The paper's figures are in its appendix, "Memory footprint and runtime estimates". The worker process of trials cannot
+measure them: it fits models of a problem, whereas a case is a few training steps, with the exact peak of its memory.
 """
 
 from __future__ import annotations
 
 import multiprocessing
-import os
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import product
+from collections.abc import Callable
+from dataclasses import asdict, astuple, dataclass, fields, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +20,7 @@ import psutil
 
 from hopular import settings
 from hopular.data.registry import entries
-from hopular.util import InputError
+from hopular.util import InputError, cores, whole_file
 
 Batch = Literal["single", "full"]
 Model = Literal["smallest", "largest"]
@@ -32,25 +31,23 @@ MODELS: dict[tuple[str, Model], tuple[int, int]] = {
     ("npt", "smallest"): (8, 8),
     ("npt", "largest"): (16, 16),
 }
-TESTED = 0.2  # share of a medium dataset's rows that a split tests on
-CLASSES = {"gesture": 5, "eye": 3}  # of the medium datasets with more than two
-FREE = 0.85  # share of the free memory that a case may take before it is ended
-ENOUGH = 10.0  # seconds of steps after which no further one is taken
-HALFWAY = 0.5  # share of training that is done at the measured steps: both losses have the same weight there
-COLUMNS = (
-    *("rows", "features", "classes", "method", "model", "batch", "device"),
-    *("gib", "milliseconds", "milliseconds_error", "failure"),
-)
-
-
-KEYS = ["dataset", "method", "model", "batch", "device"]  # of a figure that is kept
-ARCHITECTURE = "paper"  # of Hopular; figures of another one that were kept by earlier versions do not count
+_BATCHES: tuple[Batch, ...] = ("single", "full")
+_ARCHITECTURE = "paper"  # of Hopular; kept figures of another one, from earlier versions, do not count
+_TESTED = 0.2  # share of a medium dataset's rows that a split tests on
+_CLASSES = {"gesture": 5, "eye": 3}  # of the medium datasets with more than two
+_STEPS = 5  # that are measured, after a first one,
+_ENOUGH = 10.0  # unless they take more seconds than this together
+_HALFWAY = 0.5  # share of training that is done at the measured steps: both losses have the same weight there
+_MAX_SECONDS = 600.0  # for a case
+_MAX_SHARE = 0.85  # of the free memory that a case may take
+_NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class Case:
     """One measurement: a table of training rows, all of them stored, and a model that is trained on it."""
 
+    dataset: str
     rows: int
     features: int  # continuous ones
     classes: int  # 0 for regression
@@ -58,181 +55,127 @@ class Case:
     model: Model
     batch: Batch
     device: str
-    threads: int
-    steps: int
 
 
-def measure(
-    rows: int,
-    features: int,
-    *,
-    classes: int = 2,
-    methods: Sequence[str] = ("hopular", "npt"),
-    models: Sequence[Model] = ("smallest", "largest"),
-    batches: Sequence[Batch] = ("single", "full"),
-    device: str = "auto",
-    threads: int | None = None,
-    steps: int = 5,
-    max_seconds: float = 600.0,
-    max_gib: float | None = None,
-    on_case: Callable[[Case], None] | None = None,
-) -> pd.DataFrame:
-    """Peak memory and time of training steps with the paper's recipe, one row per method, model and batch.
+@dataclass(frozen=True)
+class Figures:
+    """What a case took, or why that is not known."""
 
-    Each case runs in a process of its own. `gib` is the peak of what data, model and steps add to it: resident memory
-    on a CPU (NaN where the system does not tell), allocated memory on a GPU. `milliseconds` is the mean of up to
-    `steps` steps with its standard error; the first one counts only if it took so long that it is the only one. A case
-    that takes longer than `max_seconds` or more memory than `max_gib` (by default most of what is free) has no figures,
-    and `failure` says why. By default a GPU is used if there is one, and all cores.
+    gib: float = _NAN
+    milliseconds: float = _NAN
+    milliseconds_error: float = _NAN
+    failure: str = ""
+
+
+_CASE_COLUMNS = [item.name for item in fields(Case)]
+_COLUMNS = [*_CASE_COLUMNS, *(item.name for item in fields(Figures)), "architecture"]
+
+
+def paper_cases(device: str) -> list[Case]:
+    """List the paper's measurements: both methods, models and batches, at the sizes of the medium datasets.
+
+    Rows are those of a training split, as the paper counts them. Their values are random: memory and time depend on the
+    number of attributes, hardly on their kinds.
     """
-    from hopular.model.table import choose_device
-
-    device = str(choose_device(device))
-    threads = threads or (len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
-    cases = [
-        Case(rows, features, classes, method, model, batch, device, threads, steps)
-        for method in methods
-        for model in models
-        for batch in batches
-    ]
-    unknown = [case.method for case in cases if (case.method, case.model) not in MODELS]
-    if unknown:
-        raise InputError(f"the footprint of {unknown[0]!r} is not known to the paper: use 'hopular' or 'npt'")
-    if rows < 3 or steps < 1:
-        raise InputError(f"a step needs at least 3 rows and a measurement 1 step, got {rows} and {steps}")
-    rows_of_table = []
-    for case in cases:
-        if on_case is not None:
-            on_case(case)
-        rows_of_table.append(_in_new_process(case, max_seconds, max_gib))
-    return pd.DataFrame(rows_of_table, columns=list(COLUMNS))
-
-
-def measure_paper(
-    datasets: Iterable[str] | None = None,
-    *,
-    methods: Sequence[str] = ("hopular", "npt"),
-    models: Sequence[Model] = ("smallest", "largest"),
-    batches: Sequence[Batch] = ("single", "full"),
-    device: str = "auto",
-    **options: Any,
-) -> pd.DataFrame:
-    """`measure` at the sizes of the paper's medium datasets (or of some), with a column `dataset`.
-
-    Their rows are random numbers: memory and time depend on the number of attributes, hardly on their kinds. Figures
-    are kept in `kept_file` as soon as they are there, and those kept there for this device are not measured again.
-    """
-    from hopular.model.table import choose_device
-
-    device = str(choose_device(device))
-    sizes = training_sizes()
-    names = list(sizes if datasets is None else datasets)
-    unknown = [name for name in names if name not in sizes]
-    if unknown:
-        raise InputError(f"the paper has no footprint of {unknown[0]!r}, only of {', '.join(sizes)}")
-    kept = _kept()
-    table = pd.DataFrame(columns=["dataset", *COLUMNS, "architecture"]) if kept is None else kept
-    for name, method, model, batch in product(names, methods, models, batches):
-        if (name, method, model, batch, device) in set(table[KEYS].itertuples(index=False, name=None)):
-            continue
-        rows, features, classes = sizes[name]
-        case = measure(
-            *(rows, features),
-            classes=classes,
-            methods=[method],
-            models=[model],
-            batches=[batch],
-            device=device,
-            **options,
-        )
-        case.insert(0, "dataset", name)
-        case["architecture"] = ARCHITECTURE if method == "hopular" else ""
-        table = case if table.empty else pd.concat([table, case], ignore_index=True)
-        _keep(table)
-    return table[table["dataset"].isin(names) & (table["device"] == device)].reset_index(drop=True)
-
-
-def training_sizes() -> dict[str, tuple[int, int, int]]:
-    """Training rows, features and classes (0 for regression) of the medium datasets, as the paper counts them."""
-    medium = [entry for entry in entries().values() if entry.suite == "medium"]
-    return {
-        entry.name: (
-            round((1 - TESTED) * (1 - entry.valid_share) * entry.paper.rows),
+    return [
+        Case(
+            entry.name,
+            round((1 - _TESTED) * (1 - entry.valid_share) * entry.paper.rows),
             entry.paper.continuous + entry.paper.categorical,
-            0 if entry.task == "regression" else CLASSES.get(entry.name, 2),
+            0 if entry.task == "regression" else _CLASSES.get(entry.name, 2),
+            method,
+            model,
+            batch,
+            device,
         )
-        for entry in medium
-    }
+        for entry in entries().values()
+        if entry.suite == "medium"
+        for method, model in MODELS
+        for batch in _BATCHES
+    ]
+
+
+def measure_paper(on_case: Callable[[Case], None]) -> pd.DataFrame:
+    """Measure peak memory and time of training steps with the paper's recipe, a row per case of `paper_cases`.
+
+    A GPU is used if there is one, else all cores. `gib` is the peak of what data, model and steps add to a process:
+    resident memory on a CPU (NaN where the system does not tell), allocated memory on a GPU. `milliseconds` is the mean
+    of the steps with its standard error; the first one counts only if it took so long that it is the only one. A case
+    that takes too long or too much memory has no figures, and `failure` says why. Figures are kept in `kept_file` as
+    soon as they are there, and those kept for this device are not measured again.
+    """
+    from hopular.model.table import choose_device
+
+    cases = paper_cases(str(choose_device("auto")))
+    table = _kept()
+    for case in cases:
+        if case in _cases_of(table):
+            continue
+        on_case(case)
+        architecture = _ARCHITECTURE if case.method == "hopular" else ""
+        row = pd.DataFrame([(*astuple(case), *astuple(run_case(case)), architecture)], columns=_COLUMNS)
+        table = row if table.empty else pd.concat([table, row], ignore_index=True)
+        with whole_file(kept_file()) as part:
+            table.to_csv(part, index=False)
+    return table[[case in cases for case in _cases_of(table)]].reset_index(drop=True)
 
 
 def kept_file() -> Path:
-    """Where the figures of this machine are kept."""
+    """Return the file that keeps the figures of this machine."""
     return settings.runs_folder() / "footprint.csv"
 
 
 def kept_footprint() -> pd.DataFrame | None:
-    """What `measure_paper` found on the device that it measured last, None if it never ran.
+    """Return what `measure_paper` found on the device that it measured last, None if it never ran.
 
     ValueError if the file is damaged.
     """
     table = _kept()
-    if table is None or table.empty:
-        return None
-    of_last: pd.DataFrame = table[table["device"] == table["device"].iloc[-1]]
-    return of_last.reset_index(drop=True)
+    return None if table.empty else table[table["device"] == table["device"].iloc[-1]].reset_index(drop=True)
 
 
-def _kept() -> pd.DataFrame | None:
-    """The figures of all devices, without those of other sizes than a dataset has, or of another Hopular."""
+def _kept() -> pd.DataFrame:
+    """Read the figures of all devices, without those of cases that are no longer measured like this."""
     path = kept_file()
     if not path.exists():
-        return None
+        return pd.DataFrame(columns=_COLUMNS)
     try:
         table = pd.read_csv(path, dtype={"gib": float, "milliseconds": float, "failure": str})
         table = table.assign(architecture=table.get("architecture", "")).fillna({"failure": "", "architecture": ""})
-        table = table[["dataset", *COLUMNS, "architecture"]]
-        table = table[(table["method"] != "hopular") | (table["architecture"] == ARCHITECTURE)]
-        sizes, found = training_sizes(), zip(table["rows"], table["features"], table["classes"], strict=True)
-        is_right = [sizes.get(name) == size for name, size in zip(table["dataset"], found, strict=True)]
-        return pd.DataFrame(table[is_right]).reset_index(drop=True)
+        table = table[_COLUMNS]
+        table = table[(table["method"] != "hopular") | (table["architecture"] == _ARCHITECTURE)]
+        known = {case for device in table["device"].unique() for case in paper_cases(device)}
+        return table[[case in known for case in _cases_of(table)]].reset_index(drop=True)
     except (ValueError, KeyError) as error:
         raise InputError(f"{path} is damaged: delete it and measure again ({error})") from error
 
 
-def _keep(table: pd.DataFrame) -> None:
-    path = kept_file()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    table.to_csv(part, index=False)
-    part.replace(path)
+def _cases_of(table: pd.DataFrame) -> list[Case]:
+    return [Case(*values) for values in table[_CASE_COLUMNS].itertuples(index=False, name=None)]
 
 
-def _in_new_process(case: Case, max_seconds: float, max_gib: float | None) -> tuple[Any, ...]:
+def run_case(case: Case) -> Figures:
+    """Measure one case in a process of its own, which is ended if it takes too long or too much memory."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_measure, args=(case, sender), daemon=True)
+    process = context.Process(target=_measure, args=(case, cores(), sender), daemon=True)
     process.start()
     sender.close()
-    figures: tuple[float, float, float] = (float("nan"),) * 3
-    failure = ""
-    limit = max_gib if max_gib is not None else FREE * psutil.virtual_memory().available / 2**30
-    watched = psutil.Process(process.pid)
-    deadline = time.monotonic() + max_seconds
+    limit = _MAX_SHARE * psutil.virtual_memory().available
+    watched, deadline = psutil.Process(process.pid), time.monotonic() + _MAX_SECONDS
     try:
-        while not failure and not receiver.poll(0.02):
-            if _resident_of(watched) / 2**30 > limit:
-                failure = f"more than {limit:.1f} GiB"
-            elif time.monotonic() > deadline:
-                failure = f"not done within {max_seconds:g} seconds"
-        if not failure:
-            figures, failure = receiver.recv()
+        while not receiver.poll(0.02):
+            if _resident_of(watched) > limit:
+                return Figures(failure=f"more than {limit / 2**30:.1f} GiB")
+            if time.monotonic() > deadline:
+                return Figures(failure=f"not done within {_MAX_SECONDS:g} seconds")
+        figures: Figures = receiver.recv()
+        return figures
     except EOFError:
-        failure = "the process was ended, most likely for lack of memory"
+        return Figures(failure="the process was ended, most likely for lack of memory")
     finally:
         process.kill()
         process.join()
-    about = (case.rows, case.features, case.classes, case.method, case.model, case.batch, case.device)
-    return (*about, *figures, failure)
 
 
 def _resident_of(process: psutil.Process) -> int:
@@ -242,37 +185,40 @@ def _resident_of(process: psutil.Process) -> int:
         return 0
 
 
-def _measure(case: Case, sender: Connection) -> None:
-    """What runs in the new process: sends GiB, milliseconds and their standard error, or the reason of a failure."""
+# ---------------------------------------------------------------------------------------------- in the measured process
+
+
+def _measure(case: Case, threads: int, sender: Connection) -> None:
+    """Send the figures of a case, or the reason of a failure."""
     import torch
 
-    nothing = (float("nan"),) * 3
     try:
-        torch.set_num_threads(case.threads)
+        torch.set_num_threads(threads)
         is_cuda = torch.device(case.device).type == "cuda"
-        _tiny_step(case)  # what the libraries set up at their first use is not the model's
+        # What the libraries set up at their first use is not the model's: a tiny step comes first.
+        training_step(replace(case, rows=3, features=1, model="smallest"))()
         before = _resident("VmRSS")
         _forget_peak()
         if is_cuda:
             torch.cuda.reset_peak_memory_stats(case.device)
         step = training_step(case)
         seconds: list[float] = []
-        while len(seconds) <= case.steps and sum(seconds) < ENOUGH:
+        while len(seconds) <= _STEPS and sum(seconds) < _ENOUGH:
             start = time.perf_counter()
             step()
             seconds.append(time.perf_counter() - start)
         counted = seconds[1:] or seconds
         peak = torch.cuda.max_memory_allocated(case.device) if is_cuda else _resident("VmHWM") - before
-        error = statistics.stdev(counted) / len(counted) ** 0.5 if len(counted) > 1 else float("nan")
-        sender.send(((peak / 2**30, 1e3 * statistics.mean(counted), 1e3 * error), ""))
+        error = statistics.stdev(counted) / len(counted) ** 0.5 if len(counted) > 1 else _NAN
+        sender.send(Figures(peak / 2**30, 1e3 * statistics.mean(counted), 1e3 * error))
     except (MemoryError, RuntimeError) as error:
-        sender.send((nothing, f"{type(error).__name__}: {error}"[:200]))
+        sender.send(Figures(failure=f"{type(error).__name__}: {error}"[:200]))
 
 
 def training_step(case: Case) -> Callable[[], float]:
-    """One step of the paper's recipe on random rows: masking, dropout, full objective, optimiser and slow weights.
+    """Prepare a step of the paper's recipe on random rows: masking, dropout, full objective, optimiser, slow weights.
 
-    It returns the loss, which also waits for the device to be done.
+    The step returns the loss, which also waits for the device to be done.
     """
     import torch
 
@@ -296,7 +242,7 @@ def training_step(case: Case) -> Callable[[], float]:
         dropout_embedding=0.1,
         dropout_block=0.1,
         dropout_summary=0.1 if is_npt else 0.01,
-        **asdict(ARCHITECTURES[ARCHITECTURE]),
+        **asdict(ARCHITECTURES[_ARCHITECTURE]),
     )
     shares = {"mask_probability": MASKED * 0.15, "replace_probability": (1 - MASKED) * 0.15, "weight_decay": 0.0}
     recipe = make_recipe("paper", case.rows, case.features + 1, **(shares if is_npt else {}))
@@ -317,15 +263,9 @@ def training_step(case: Case) -> Callable[[], float]:
     stored, size = rows.T[None].contiguous(), 1 if case.batch == "single" else case.rows
 
     def step() -> float:
-        return training.learn(stored, size, HALFWAY).item()
+        return training.learn(stored, size, _HALFWAY).item()
 
     return step
-
-
-def _tiny_step(case: Case) -> None:
-    from dataclasses import replace
-
-    training_step(replace(case, rows=3, features=1, model="smallest"))()
 
 
 def _forget_peak() -> None:
@@ -336,7 +276,7 @@ def _forget_peak() -> None:
 
 
 def _resident(key: Literal["VmRSS", "VmHWM"]) -> float:
-    """Resident memory of this process in bytes, now or at its peak; NaN where the system does not tell."""
+    """Return the resident memory of this process in bytes, now or at its peak; NaN where the system does not tell."""
     status = Path("/proc/self/status")
     lines = status.read_text().splitlines() if status.exists() else []
     return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith(key)), float("nan"))

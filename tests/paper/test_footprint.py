@@ -1,4 +1,4 @@
-"""Memory and step time, measured in processes of their own."""
+"""Check memory and step time, measured in processes of their own."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hopular.paper import footprint
 from hopular.paper.footprint import (
     MODELS,
     Case,
+    Figures,
     kept_file,
     kept_footprint,
-    measure,
     measure_paper,
-    training_sizes,
+    paper_cases,
+    run_case,
     training_step,
 )
 from hopular.paper.tables import memory_comparison, time_comparison
@@ -32,48 +34,53 @@ def test_smallest_and_largest_are_the_ends_of_the_papers_grids():
 
 
 def test_sizes_are_those_of_the_datasets_splits():
-    sizes = training_sizes()
+    cases = paper_cases("cpu")
+    sizes = {case.dataset: (case.rows, case.features, case.classes) for case in cases}
+    assert len(cases) == len(set(cases)) == 8 * len(sizes) == 48
     assert sizes["sulfur"][2] == 0
     assert sizes["shrutime"] == (6400, 11, 2)
     assert sizes["gesture"] == (round(0.7 * 9873), 31, 5)
     assert sizes["eye"] == (round(0.7 * 10936), 22, 3)
 
 
-def made_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Case]:
-    """Figures without training; the cases that were measured are noted in the list."""
+@pytest.fixture
+def cases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Case]:
+    """Figures without training, of one dataset; the cases that were measured are noted in the list."""
+    found: list[Case] = []
     monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path))
-    cases: list[Case] = []
-
-    def pretend(case: Case, *_: object) -> tuple[object, ...]:
-        cases.append(case)
-        about = (case.rows, case.features, case.classes, case.method, case.model, case.batch, case.device)
-        return (*about, 1.0, 2.0, 0.1, "")
-
-    monkeypatch.setattr("hopular.paper.footprint._in_new_process", pretend)
-    monkeypatch.setattr("hopular.model.table.choose_device", lambda name: "cpu" if name == "auto" else name)
-    return cases
+    monkeypatch.setattr(footprint, "run_case", lambda case: Figures(1.0, 2.0, 0.1))
+    of_all = paper_cases
+    monkeypatch.setattr(
+        footprint, "paper_cases", lambda device: [case for case in of_all(device) if case.dataset == "eye"]
+    )
+    use_device(monkeypatch, "cpu")
+    return found
 
 
-def test_each_device_has_figures_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    cases = made_up(monkeypatch, tmp_path)
-    assert len(measure_paper(["eye"])) == len(cases) == 8
-    assert set(measure_paper(["eye"], device="cuda")["device"]) == {"cuda"}
+def use_device(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr("hopular.model.table.choose_device", lambda _: name)
+
+
+def test_each_device_has_figures_of_its_own(cases: list[Case], monkeypatch: pytest.MonkeyPatch):
+    assert len(measure_paper(cases.append)) == len(cases) == 8
+    use_device(monkeypatch, "cuda")
+    assert set(measure_paper(cases.append)["device"]) == {"cuda"}
     assert len(cases) == 16
     assert set(kept_footprint()["device"]) == {"cuda"}  # the one measured last
-    measure_paper(["eye"])
+    use_device(monkeypatch, "cpu")
+    assert set(measure_paper(cases.append)["device"]) == {"cpu"}
     assert len(cases) == 16
     tables = [memory_comparison(kept_footprint()), time_comparison(kept_footprint())]
     assert [int(table.frame["ours"].notna().sum()) for table in tables] == [8, 4]
     assert all("the cuda of this machine" in table.notes[0] for table in tables)
 
 
-def test_figures_of_another_size_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    cases = made_up(monkeypatch, tmp_path)
-    measure_paper(["eye"])
+def test_figures_of_another_size_are_measured_again(cases: list[Case]):
+    measure_paper(cases.append)
     text = kept_file().read_text()
     kept_file().write_text(text.replace(f"{cases[0].rows},", "6999,"))
     assert kept_footprint() is None
-    measure_paper(["eye"])
+    measure_paper(cases.append)
     assert len(cases) == 16
 
 
@@ -81,42 +88,44 @@ def test_figures_of_another_size_are_measured_again(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("batch", ["single", "full"])
 @pytest.mark.parametrize("classes", [0, 3])
 def test_steps_train(method: str, batch: str, classes: int):
-    step = training_step(Case(12, 3, classes, method, "smallest", batch, "cpu", 1, 1))
+    step = training_step(Case("", 12, 3, classes, method, "smallest", batch, "cpu"))
     losses = [step() for _ in range(30)]
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
 
 
 @pytest.mark.soak
-def test_a_full_batch_takes_more_memory_than_a_single_sample():
-    table = measure(1000, 8, methods=["hopular"], models=["smallest"], steps=2, threads=1).set_index("batch")
-    assert (table["failure"] == "").all()
-    assert table.loc["full", "gib"] > table.loc["single", "gib"]
-    assert (table["milliseconds"] > 0).all()
+def test_a_full_batch_takes_more_memory_than_a_single_sample(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    single, full = (run_case(Case("", 1000, 8, 2, "hopular", "smallest", batch, "cpu")) for batch in ("single", "full"))
+    assert single.failure == full.failure == ""
+    assert full.gib > single.gib
+    assert min(single.milliseconds, full.milliseconds) > 0
 
 
 @pytest.mark.slow
-def test_a_case_that_takes_too_long_says_so():
-    table = measure(100, 3, methods=["npt"], models=["largest"], batches=["full"], threads=1, max_seconds=0.1)
-    assert table["gib"].isna().all()
-    assert table.loc[0, "failure"] == "not done within 0.1 seconds"
+@pytest.mark.parametrize(
+    ("limit", "value", "failure"),
+    [("_MAX_SECONDS", 0.1, "not done within 0.1 seconds"), ("_MAX_SHARE", 0.0, "more than 0.0 GiB")],
+)
+def test_a_case_beyond_its_limits_is_ended(monkeypatch: pytest.MonkeyPatch, limit: str, value: float, failure: str):
+    monkeypatch.setattr(footprint, limit, value)
+    figures = run_case(Case("", 100, 3, 2, "npt", "largest", "full", "cpu"))
+    assert np.isnan(figures.gib)
+    assert figures.failure == failure
 
 
 @pytest.mark.slow
-def test_a_case_that_takes_too_much_memory_is_ended():
-    table = measure(100, 3, methods=["npt"], models=["largest"], batches=["full"], threads=1, max_gib=0.05)
-    assert table.loc[0, "failure"] == "more than 0.1 GiB"
-
-
-@pytest.mark.slow
-def test_what_was_measured_is_kept_and_not_measured_again(tmp_path, monkeypatch):
+def test_what_was_measured_is_kept_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path))
+    monkeypatch.setattr(
+        footprint, "paper_cases", lambda device: [Case("eye", 30, 3, 0, "hopular", "smallest", "single", device)]
+    )
     assert kept_footprint() is None
     cases: list[Case] = []
-    options = {"methods": ["hopular"], "models": ["smallest"], "batches": ["single"], "steps": 1, "threads": 1}
-    first = measure_paper(["sulfur"], on_case=cases.append, **options)
+    first = measure_paper(cases.append)
     assert len(cases) == 1
     assert first.loc[0, "failure"] == ""
-    again = measure_paper(["sulfur"], on_case=cases.append, **options)
+    again = measure_paper(cases.append)
     assert len(cases) == 1
     pd.testing.assert_frame_equal(again, kept_footprint())
     assert again.loc[0, "gib"] == pytest.approx(first.loc[0, "gib"])
@@ -125,30 +134,20 @@ def test_what_was_measured_is_kept_and_not_measured_again(tmp_path, monkeypatch)
         kept_footprint()
 
 
-def test_what_cannot_be_measured_is_named():
-    with pytest.raises(ValueError, match="the footprint of 'xgboost' is not known to the paper: use 'hopular'"):
-        measure(100, 3, methods=["xgboost"])
-    with pytest.raises(ValueError, match="at least 3 rows and a measurement 1 step, got 2 and 5"):
-        measure(2, 3)
-    with pytest.raises(ValueError, match="no footprint of 'glass', only of blastchar, colleges"):
-        measure_paper(["glass"])
-
-
 def test_hopular_is_measured_with_the_papers_architecture():
-    step = training_step(Case(5, 2, 2, "hopular", "smallest", "full", "cpu", 1, 1))
+    step = training_step(Case("", 5, 2, 2, "hopular", "smallest", "full", "cpu"))
     training = step.__closure__[step.__code__.co_freevars.index("training")].cell_contents
     assert training.network.blocks[0].samples.value is None  # tied values
 
 
-def test_kept_figures_of_another_architecture_do_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    cases = made_up(monkeypatch, tmp_path)
-    kept = measure_paper(["eye"])
+def test_kept_figures_of_another_architecture_do_not_count(cases: list[Case]):
+    kept = measure_paper(cases.append)
     assert set(kept.loc[kept["method"] == "hopular", "architecture"]) == {"paper"}
     kept.drop(columns="architecture").to_csv(kept_file(), index=False)  # as it was written before
     assert set(kept_footprint()["method"]) == {"npt"}
     cases.clear()
     pd.testing.assert_frame_equal(
-        measure_paper(["eye"]).sort_values(["method", "model", "batch"], ignore_index=True),
+        measure_paper(cases.append).sort_values(["method", "model", "batch"], ignore_index=True),
         kept.sort_values(["method", "model", "batch"], ignore_index=True),
     )
     assert {case.method for case in cases} == {"hopular"}

@@ -29,7 +29,7 @@ def test_confusion_counts_pairs_of_classes() -> None:
 
 def test_confusion_says_how_many_classes_it_does_not_know() -> None:
     (axes,) = figures.confusion(["a", "z"], ["a", "a"], ["a", "b"]).axes
-    assert "1 of classes unknown to the model" in axes.get_title()
+    assert "1 of classes that the model does not know" in axes.get_title()
 
 
 def test_names_with_dollar_signs_are_no_formulas() -> None:
@@ -72,11 +72,11 @@ def test_importance_shows_the_largest_first_and_keeps_equal_names_apart() -> Non
     (axes,) = figures.importance(["x"] * 30, np.arange(30)).axes
     widths = [bar.get_width() for bar in axes.patches]
     assert widths == list(range(10, 30))
-    assert axes.get_title() == "the first 20 of 30 features"
+    assert axes.get_title() == "the top 20 of 30 features"
 
 
 def test_importance_needs_a_name_for_each_value() -> None:
-    with pytest.raises(ValueError, match="2 names for 3 importances: give one for each"):
+    with pytest.raises(ValueError, match="2 names for 3 importances: give one name for each"):
         figures.importance(["a", "b"], [1, 2, 3])
 
 
