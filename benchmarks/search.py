@@ -2,10 +2,10 @@
 
 Overhead is the time of a trial that is neither fit nor prediction: proposing, storing, and the way to the worker
 process and back. It is measured with a method that does nothing (tests/methods_for_tests/methods/idle.py), at the start
-of a study and with 1,000 finished trials of ten parameters in it. The speed-up is that of 60 XGBoost trials by two jobs
-over one, the start of the worker processes included; all 60 are drawn at random, so that both try the same settings.
-One and two take turns, and the shortest time of each counts. Fingerprints are those of all methods together, with no
-file parsed before. Three betas of Hopular are fitted in one training and one by one, in turns.
+of a study and with 1,000 finished trials of ten parameters in it. The speed-up is that of 60 XGBoost trials by two
+workers over one, the start of the worker processes included; all 60 are drawn at random, so that both try the same
+settings. One and two take turns, and the shortest time of each counts. Fingerprints are those of all methods together,
+with no file parsed before. Three betas of Hopular are fitted in one training and one by one, in turns.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def overhead(url: str, trials: int, filled: int = 0) -> float:
     from hopular.data.splits import make_splits
     from hopular.trials.budget import Budget
     from hopular.trials.problem import make_problem
-    from hopular.trials.run import _Search, iterate
+    from hopular.trials.run import _open, iterate
 
     dataset = load("breast-cancer-wisconsin")
     problem, budget = make_problem(dataset, make_splits(dataset)[0]), Budget(trials=filled + trials)
-    fill(_Search(problem, "idle", budget, 0, url, 1, "cpu", None), filled)
+    fill(_open(problem, "idle", budget, 0, url, "cpu", None), filled)
     seconds, last = [], 0.0
     for place, record in enumerate(iterate(problem, "idle", budget, storage=url)):
         now = time.perf_counter()
@@ -56,15 +56,15 @@ def fill(search: object, trials: int) -> None:
     study = optuna.create_study(sampler=RandomSampler(seed=0))
     for slot in range(trials):
         trial = study.ask()
-        settings = search.proposer._module.suggest(trial, "small")  # type: ignore[attr-defined]
+        settings = search._proposer._module.suggest(trial, "small")  # type: ignore[attr-defined]
         record = Trial(slot, 0, settings, "complete", score=0.5 + settings["p0"] / 4)
         search.study.lease([slot])  # type: ignore[attr-defined]
         search.study.start(slot, trial.params, trial.distributions)  # type: ignore[attr-defined]
         search.study.add(record)  # type: ignore[attr-defined]
 
 
-def seconds_of(url: str, jobs: int, trials: int) -> float:
-    """A search of `trials` XGBoost trials by so many jobs."""
+def seconds_of(url: str, workers: int, trials: int) -> float:
+    """Time a search of `trials` XGBoost trials by so many workers."""
     from hopular.data import load
     from hopular.data.splits import make_splits
     from hopular.trials import space
@@ -76,7 +76,7 @@ def seconds_of(url: str, jobs: int, trials: int) -> float:
     problem = make_problem(dataset, make_splits(dataset)[0])
     space.STARTUP = trials
     start = time.perf_counter()
-    result = search(problem, "xgboost", Budget(trials=trials), storage=url, jobs=jobs)
+    result = search(problem, "xgboost", Budget(trials=trials), storage=url, workers=workers)
     assert result.complete, result.summary
     return time.perf_counter() - start
 
@@ -149,7 +149,7 @@ def main(args: list[str] | None = None) -> None:
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args(args)
     os.environ["HOPULAR_PLUGINS"] = str(TOYS)
-    os.environ["OMP_NUM_THREADS"] = "1"  # one job uses one core, so that two are compared with that
+    os.environ["OMP_NUM_THREADS"] = "1"  # one worker uses one core, so that two are compared with that
     load_before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory() as folder:
 
@@ -160,15 +160,15 @@ def main(args: list[str] | None = None) -> None:
         late = overhead(url("late"), options.trials, options.filled)
         times: dict[int, list[float]] = {1: [], 2: []}
         for turn in range(options.repeats):
-            for jobs, seconds in times.items():
-                seconds.append(seconds_of(url(f"{turn} {jobs}"), jobs, options.booster_trials))
+            for workers, seconds in times.items():
+                seconds.append(seconds_of(url(f"{turn} {workers}"), workers, options.booster_trials))
         one, two = min(times[1]), min(times[2])
         bare = max(possible() for _ in range(options.repeats))
     table = Table("search, sqlite", "measured", "aim", title="the search engine")
     table.add_row(f"overhead, trials 1-{options.trials}, median", f"{1e3 * start:.0f} ms", f"<= {AIM_START} ms")
     table.add_row(f"overhead from trial {options.filled} on, median", f"{1e3 * late:.0f} ms", f"<= {AIM_LATE} ms")
     speed = f"{one:.1f} s / {two:.1f} s = {one / two:.2f}"
-    table.add_row(f"{options.booster_trials} XGBoost trials, one job / two jobs", speed, f">= {AIM_SPEED_UP}")
+    table.add_row(f"{options.booster_trials} XGBoost trials, one worker / two", speed, f">= {AIM_SPEED_UP}")
     known = min(fingerprints() for _ in range(10))
     table.add_row("fingerprints of all methods", f"{1e3 * known:.0f} ms", f"<= {AIM_FINGERPRINTS} ms")
     for name in ("iris", "wine"):

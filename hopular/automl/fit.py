@@ -1,44 +1,70 @@
-"""AutoML on one table: audit it, race all suitable methods for the given time, combine them, keep the best."""
+"""AutoML on one table: audit it, race all suitable methods for the given time, combine them, keep the best.
+
+As many fits run side by side as there are cores, each in a process with one thread, which is the better use of cores on
+small tables: most fits are too short to be shared out. Any process fits any method, so that the seconds of imports are
+spent once.
+"""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
+import re
+import shutil
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 
-from hopular.automl.candidate import Candidate
-from hopular.automl.choice import Choice, rank_choices, write_model
+from hopular import __version__, settings
 from hopular.automl.fitted import MODEL_FOLDER, ROWS_FILE, Facts, Fitted
-from hopular.automl.news import News
-from hopular.automl.outcome import make_leaderboard, make_results
 from hopular.automl.portfolio import choose_methods
-from hopular.automl.race import MAX_WORKERS, Race
-from hopular.automl.refit import NO_TIME, Spare, expected_seconds, refit
-from hopular.automl.work import FitError, working_folder
+from hopular.automl.results import make_leaderboard, make_results
+from hopular.automl.spare import Spare, refit_seconds
 from hopular.data.audit import Finding, audit
 from hopular.data.dataset import Dataset
 from hopular.data.schema import Schema
 from hopular.data.splits import Split, make_splits
 from hopular.evaluation.metrics import evaluate
 from hopular.formatting import plural
+from hopular.methods import get_method
+from hopular.trials.budget import Budget
+from hopular.trials.events import Event
+from hopular.trials.policy import Race
 from hopular.trials.problem import Problem, make_problem
-from hopular.trials.refit import refit_rows
-from hopular.trials.worker import WorkerPool
-from hopular.util import InputError
+from hopular.trials.refit import refit_each, refit_rows
+from hopular.trials.run import Loop, MethodSearch
+from hopular.trials.select import Choice, Chosen, rank_choices, write_model
+from hopular.trials.space import Proposer
+from hopular.trials.study import Study, open_storage
+from hopular.trials.trial import Trial
+from hopular.trials.worker import Stopped, Worker, WorkerPool
+from hopular.util import InputError, OperationError, cores
 
-FINISH, FINISH_SHARE = 3.0, 0.1  # seconds for scores, model and report after the race, at most this share of all
-REFIT_SHARE = 0.2  # of the time: a refit that needs more is not begun
-NO_MODEL = 30.0  # seconds that a race without any model goes on beyond its time
-SLACK = 1.0  # seconds that may be lacking for a refit: what is expected has a margin
-AGAIN = 3.0  # seconds left for which a race that was ended for a refit goes on
-SHORTEST = 1.0  # seconds for anything at all
-LOOK = 0.25  # seconds between looks at the clock
+FORMAT = 3  # of the folder of an interrupted fit; one of another format is not resumed
+POOL = "all methods"  # the name of the workers in the pool
+MAX_WORKERS = 8  # processes run side by side; on more cores each gets several threads
+KEPT_MODELS = 3  # so many models of each method are kept for the ensemble
+FINISH_SECONDS = 3.0  # scores, model and report get this long after the race and the refit,
+FINISH_SHARE = 0.1  # but not more than this share of all the time
+REFIT_SHARE = 0.2  # a refit that needs more than this share of the time is not begun
+NO_MODEL_SECONDS = 30.0  # a race without any model goes on for this long beyond its time
+SLACK_SECONDS = 1.0  # a refit is begun though it lacks this long: what is expected has a margin
+AGAIN_SECONDS = 3.0  # a race that was ended for a refit goes on only if more than this is left
+LEAST_SECONDS = 1.0  # a fit gets at least this long
+LOOK_SECONDS = 0.25  # the clock is looked at this often
+NO_TIME = "no time was left to refit"
+
+
+class FitError(OperationError):
+    """No model came out; the message says what to do."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +74,8 @@ class _Clock:
 
     @property
     def end(self) -> float:
-        """When the race and the refit must be over."""
-        return self.start + self.seconds - min(FINISH, FINISH_SHARE * self.seconds)
+        """Return when the race and the refit must be over."""
+        return self.start + self.seconds - min(FINISH_SECONDS, FINISH_SHARE * self.seconds)
 
     @property
     def left(self) -> float:
@@ -66,12 +92,12 @@ class _Table:
 
     @property
     def growth(self) -> float:
-        """How many times as many rows a refit has."""
+        """Return how many times as many rows a refit has."""
         return len(self.dataset) / len(self.split.train)
 
     @property
     def is_refittable(self) -> bool:
-        """Whether all classes are among the training rows, so that models of other rows agree on the classes."""
+        """Tell whether all classes are among the training rows, so that models of other rows agree on the classes."""
         return self.dataset.task == "regression" or set(self.problem.classes) == set(self.dataset.classes)
 
 
@@ -82,13 +108,13 @@ def fit_table(
     methods: Sequence[str] | None = None,
     seed: int = 0,
     command: str = "",
-    on_news: Callable[[News], None] = lambda news: None,
+    on_event: Callable[[Event], None] = lambda event: None,
 ) -> Fitted:
     """Find the best model for a table within `seconds`: all suitable methods, or those named, and their ensemble.
 
     A test part is set aside first and only scored at the end. The final model is fitted again on all rows it can use;
     `facts.trained_on` says on how many, and why if there was no time for it. Interrupted, the same call goes on with
-    what was tried. `on_news` is told what happens, from several threads.
+    what was tried. `on_event` is told what happens, from several threads.
     """
     if not seconds > 0:
         raise InputError(f"seconds is {seconds!r}: use a number above 0")
@@ -96,107 +122,220 @@ def fit_table(
     names, left_out = choose_methods(dataset.task, seconds, methods)
     split = hold_out(dataset)
     table = _Table(dataset, split, make_problem(dataset, split))
-    with WorkerPool(MAX_WORKERS) as pool, working_folder(table.problem, seed) as work:
-        candidates = [Candidate(name, table.problem, seed, work / name) for name in names]
-        known = [(candidate.name, record) for candidate in candidates for record in candidate.records]
-        on_news(News("plan", methods=tuple(names), trials=len(known)))
-        for name, record in known:
-            on_news(News("done", name, record))
-        findings, choices, final, no_refit = _race(table, candidates, clock, work / "refit", pool, on_news)
-        on_news(News("write"))
+    with WorkerPool(MAX_WORKERS) as pool, _working_folder(table.problem, seed) as work:
+        searches = _open_searches(names, table.problem, seed, work)
+        known = [trial for search in searches for trial in search.trials]
+        on_event(Event("planned", dataset.name, split.id, trial=len(known), trials=len(names)))
+        fit = _Fit(table, searches, clock, work / "refit", pool, on_event)
+        for trial in known:
+            fit.tell(trial)
+        findings, choices, final, no_refit = fit.run()
+        on_event(Event("write", dataset.name, split.id))
         ensemble = next((one for one in choices if one.method == "ensemble"), None)
         keeper = tempfile.TemporaryDirectory(prefix="hopular-")
         folder = Path(keeper.name)
-        write_model(final, table.problem, folder / MODEL_FOLDER)
+        saved = [(member.method, member.weight, member.folder) for member in final.members]
+        write_model(saved, dataset.X.shape[1], table.problem.classes, folder / MODEL_FOLDER)
         _write_rows(final, table, folder / ROWS_FILE)
         facts = _facts(table, final, no_refit, seed, time.monotonic() - clock.start, command)
         told = {"seconds": seconds, "seed": seed, "methods": names}
         classes = table.problem.classes or None
-        results = make_results(dataset, split, findings, candidates, ensemble, classes, told, command, facts.delivered)
+        results = make_results(dataset, split, findings, searches, ensemble, classes, told, command, facts.delivered)
         board = make_leaderboard(results, {one.method: one.loss for one in choices}, final.method)
         return Fitted(Schema.of(dataset), facts, board, results, left_out, folder, keeper)
 
 
 def hold_out(dataset: Dataset) -> Split:
-    """One division of the rows: the first of the dataset's own if it has some, else a test part is drawn."""
+    """Divide the rows once: as the first split of the dataset's own if it has some, else a test part is drawn."""
     protocol = dataset.protocol
     return make_splits(dataset, protocol if protocol.scheme == "fixed" else replace(protocol, scheme="holdout"))[0]
 
 
-def _race(
-    table: _Table,
-    candidates: list[Candidate],
-    clock: _Clock,
-    folder: Path,
-    pool: WorkerPool,
-    on_news: Callable[[News], None],
-) -> tuple[list[Finding], list[Choice], Choice, str]:
-    """Race, choose and refit: what the audit found, all choices, the first of them refitted, and why if it is not."""
-    X_test = table.dataset.X.iloc[table.split.test].reset_index(drop=True)
-    race = Race(candidates, table.problem, X_test, clock.end, pool, on_news)
-    with Spare(candidates, table.problem, folder, race.threads, clock.end) as spare:
-        with race.run() as threads:
-            findings = audit(table.dataset, [table.split])
-            on_news(News("audit", findings=tuple(findings)))
-            import_module("hopular.report.page")  # while there is time
-            _wait(race, threads, table, spare, clock)
-        choices = rank_choices(candidates, table.problem)
-        if choices and not table.is_refittable:
-            return findings, choices, choices[0], "not all classes are among them, so a refit would be another model"
-        if choices and (clock.left <= AGAIN or _needed(choices[0], table, race, spare) <= clock.left + SLACK):
-            on_news(News("refit", choices[0].method))
-            final, why_not = refit(
-                choices[0], table.dataset, table.split, folder, clock.end, spare, pool, race.workers, race.threads
+@contextmanager
+def _working_folder(problem: Problem, seed: int) -> Iterator[Path]:
+    """Give the folder that the trials on these rows with this seed are kept in while the fit lasts.
+
+    It is named by content, and stays if the block is interrupted: the same fit goes on with it.
+    """
+    digest = hashlib.sha256(f"{FORMAT} {__version__} {problem.fingerprint} {seed}".encode()).hexdigest()[:16]
+    name = re.sub(r"[^\w-]+", "-", problem.name).strip("-")[:40]
+    folder = settings.make_runs_folder() / "fits" / f"{name}-{digest}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OperationError(
+                f"the same fit of {problem.name!r} is running in another process: wait for it"
+            ) from None
+        try:
+            yield folder
+        except FitError:  # another try is to begin anew
+            shutil.rmtree(folder)
+            raise
+    shutil.rmtree(folder)
+
+
+def _open_searches(names: Sequence[str], problem: Problem, seed: int, folder: Path) -> list[MethodSearch]:
+    """Open a study of each method below `folder`, where an interrupted fit may have left its trials."""
+    storage = open_storage(f"sqlite:///{folder / 'studies.db'}")
+    searches = []
+    for name in names:
+        proposer, method = Proposer(name, problem.size, seed, prunes=False, defaults_first=True), get_method(name)
+        searches.append(
+            MethodSearch(
+                problem,
+                name,
+                Study(storage, f"{problem.name[:100]} {name[:50]}"),
+                proposer,
+                seed,
+                settings=partial(Budget().settings_of, method),
+                slots=None if proposer.grid is None else len(proposer.grid),
+                folder=folder / name,
+                models=KEPT_MODELS,
             )
-            return findings, choices, final, why_not
-        if clock.left > AGAIN:  # the last fits have made another choice, whose refit would take too long
-            race.end = clock.end
-            with race.run() as threads:
-                for thread in threads:
-                    thread.join()
-            choices = rank_choices(candidates, table.problem)
-    if not choices:
-        raise FitError(_why_none(candidates, clock.seconds))
-    return findings, choices, choices[0], NO_TIME
+        )
+    return searches
 
 
-def _wait(race: Race, threads: list[threading.Thread], table: _Table, spare: Spare, clock: _Clock) -> None:
-    """Wait for the end of the race, which leaves as much time as a refit of the best so far is expected to take."""
-    pause = LOOK
-    while any(thread.is_alive() for thread in threads):
-        for thread in threads:
-            thread.join(pause / len(threads))
-        if clock.left < -NO_MODEL:
-            race.stop()
-        if table.is_refittable and time.monotonic() < race.end:
-            began = time.monotonic()
-            with race.lock:
-                choices = rank_choices(race.candidates, table.problem)
-            needed = 0.0
-            if choices:
-                spare.wanted = {member.candidate.name for member in choices[0].members}
-                needed = _needed(choices[0], table, race, spare)
-            race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
-            pause = max(LOOK, 10 * (time.monotonic() - began))
+class _Fit:
+    """The race, the choice and the refit."""
+
+    def __init__(
+        self,
+        table: _Table,
+        searches: Sequence[MethodSearch],
+        clock: _Clock,
+        folder: Path,
+        pool: WorkerPool,
+        on_event: Callable[[Event], None],
+    ) -> None:
+        self._table, self._searches, self._clock, self._folder = table, searches, clock, folder
+        self._pool, self._on_event = pool, on_event
+        self._workers = min(cores(), MAX_WORKERS)
+        self._threads = max(1, cores() // self._workers)
+        self._race = Race(searches, clock.end, self._workers)
+        X_test = table.dataset.X.iloc[table.split.test].reset_index(drop=True)
+        self._loop = Loop(
+            self._race,
+            pool,
+            POOL,
+            workers=self._workers,
+            threads=self._threads,
+            X_test=X_test,
+            on_start=self._tell_start,
+        )
+
+    def run(self) -> tuple[list[Finding], list[Choice], Choice, str]:
+        """Return what the audit found, all choices, the first of them refitted, and why if it is not."""
+        table, clock = self._table, self._clock
+        with Spare(self._searches, self._folder, self._threads, clock.end) as spare:
+            with self._loop.run(self.tell) as threads:
+                findings = audit(table.dataset, [table.split])
+                self._on_event(Event("audit", table.dataset.name, table.split.id))
+                import_module("hopular.report.page")  # while there is time
+                self._wait(threads, spare)
+            choices = rank_choices(self._searches)
+            if choices and not table.is_refittable:
+                why_not = "not all classes are among them, so a refit would be another model"
+                return findings, choices, choices[0], why_not
+            is_late = clock.left <= AGAIN_SECONDS
+            if choices and (is_late or self._needed(choices[0], spare) <= clock.left + SLACK_SECONDS):
+                self._on_event(Event("refit", table.dataset.name, table.split.id, choices[0].method))
+                return findings, choices, *self._refit(choices[0], spare)
+            if not is_late:  # the last fits have made another choice, whose refit would take too long
+                self._race.end = clock.end
+                with self._loop.run(self.tell) as threads:
+                    for thread in threads:
+                        thread.join()
+                choices = rank_choices(self._searches)
+        if not choices:
+            raise FitError(_why_none(self._searches, clock.seconds))
+        return findings, choices, choices[0], NO_TIME
+
+    def tell(self, trial: Trial | None) -> None:
+        """Tell that a trial has ended."""
+        if trial is not None:
+            table = self._table
+            self._on_event(Event("trial", table.dataset.name, table.split.id, trial.method, result=trial))
+
+    def _tell_start(self, trial: Trial) -> None:
+        self._on_event(Event("start", self._table.dataset.name, self._table.split.id, trial.method))
+
+    def _wait(self, threads: list[threading.Thread], spare: Spare) -> None:
+        """Wait for the end of the race, which leaves as much time as a refit of the best so far is expected to take."""
+        pause, clock, race = LOOK_SECONDS, self._clock, self._race
+        while any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join(pause / len(threads))
+            if clock.left < -NO_MODEL_SECONDS:
+                self._loop.stop()
+            if self._table.is_refittable and time.monotonic() < race.end:
+                began = time.monotonic()
+                with self._loop.lock:
+                    choices = rank_choices(self._searches)
+                needed = 0.0
+                if choices:
+                    spare.wanted = {member.method for member in choices[0].members}
+                    needed = self._needed(choices[0], spare)
+                race.end = clock.end - (needed if needed <= REFIT_SHARE * clock.seconds else 0.0)
+                pause = max(LOOK_SECONDS, 10 * (time.monotonic() - began))
+
+    def _needed(self, choice: Choice, spare: Spare) -> float:
+        """Return the seconds of a refit."""
+        return min(refit_seconds(choice, self._table.growth, self._workers, spare))
+
+    def _refit(self, choice: Choice, spare: Spare) -> tuple[Choice, str]:
+        """Fit every member again on all rows it can use, the weightiest first.
+
+        A member that fails or is not done in time stays what it was; the sentence says why, and is empty if all are
+        done.
+        """
+
+        def beat() -> None:
+            if self._clock.left <= 0:
+                raise Stopped
+
+        def lend(place: int, problem: Problem) -> AbstractContextManager[Worker]:
+            if place == 0:
+                return spare.lend(choice, self._pool, POOL, problem)
+            return self._pool.lend(problem, POOL, self._threads)
+
+        table, settings = self._table, [replace(member.trial, state="running") for member in choice.members]
+        alone, together = refit_seconds(choice, table.growth, self._workers, spare)
+        workers = 1 if alone <= together else self._workers
+        rows = (table.dataset, table.split)
+        trained = refit_each(settings, *rows, self._folder, lend, self._threads, beat=beat, workers=workers)
+        members, failures = [], []
+        for place, (member, trial) in enumerate(zip(choice.members, trained, strict=True)):
+            if trial.state == "complete" and not trial.unsaved:
+                member = replace(member, folder=self._folder / str(place), rows=trial.rows, is_refit=True)
+            elif trial.state != "running":
+                failures.append(f"{member.search.method.title}: {trial.message}")
+            members.append(member)
+        return replace(choice, members=tuple(members)), _why_not(members, failures)
 
 
-def _needed(choice: Choice, table: _Table, race: Race, spare: Spare) -> float:
-    """The seconds of a refit."""
-    return expected_seconds(choice, table.growth, race.workers, spare)
+def _why_not(members: Sequence[Chosen], failures: Sequence[str]) -> str:
+    left = sum(not member.is_refit for member in members)
+    if not left:
+        return ""
+    which = "" if left == len(members) else f" {left} of {len(members)} members"
+    return f"the refit{' of' + which if which else ''} failed ({failures[0]})" if failures else f"{NO_TIME}{which}"
 
 
-def _why_none(candidates: Sequence[Candidate], seconds: float) -> str:
-    failures = [f"{one.method.title}: {record.message}" for one in candidates for record in one.records]
+def _why_none(searches: Sequence[MethodSearch], seconds: float) -> str:
+    failures = [f"{search.method.title}: {trial.message}" for search in searches for trial in search.trials]
     if failures:
         return f"no method could be fitted. {'; '.join(failures[:3])}"
     return f"no method was done within {plural(round(seconds), 'second')}: give it more time, or quicker methods"
 
 
 def _write_rows(final: Choice, table: _Table, path: Path) -> None:
-    """Which rows of the file Hopular has stored, if it is part of the model: it tells them for each answer."""
-    hopular = next((member for member in final.members if member.candidate.name == "hopular"), None)
+    """Write which rows of the file Hopular has stored, if it is part of the model: it tells them for each answer."""
+    hopular = next((member for member in final.members if member.method == "hopular"), None)
     if hopular is not None:
-        rows = refit_rows(hopular.candidate.method, table.split) if hopular.is_refit else table.split.train
+        rows = refit_rows(hopular.search.method, table.split) if hopular.is_refit else table.split.train
         places = table.dataset.file_rows
         np.save(path, rows if places is None else places.to_numpy()[rows])
 
@@ -206,7 +345,7 @@ def _facts(table: _Table, final: Choice, no_refit: str, seed: int, seconds: floa
     test = evaluate(table.dataset.task, truth, final.test_predictions(), table.problem.classes or None)
     return Facts(
         method=final.method,
-        members=tuple((member.candidate.name, member.weight) for member in final.members),
+        members=tuple((member.method, member.weight) for member in final.members),
         rows=tuple(member.rows for member in final.members),
         table_rows=len(table.dataset),
         no_refit=no_refit,

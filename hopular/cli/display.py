@@ -1,8 +1,13 @@
-"""The live display of a benchmark: what runs, how far it is, and the scores so far."""
+"""The live display of a benchmark or a fit: what runs, how far it is, and the best so far.
+
+On a terminal it is a picture that is drawn anew several times a second, elsewhere plain lines. It has a standard error
+of its own, so that the usual one can be sent elsewhere meanwhile.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,49 +17,110 @@ from typing import TYPE_CHECKING, Any
 from hopular.formatting import plural
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
 
     from hopular.trials.events import Event
+    from hopular.trials.trial import Trial
 
-OVER = ("done", "reused", "failed")
+OVER = ("done", "reused", "failed")  # stages at which a unit ends
+SHOWN_METHODS = 8  # of a fit, in the table
+SHOWN_DATASETS = 5  # of a benchmark, in the table: the latest ones
+FIT_STAGES = {"refit": "training the best once more, on all rows", "write": "writing model and report"}
+Listener = Callable[["Event"], None]
+Write = Callable[[str], None]
 
 
 @contextmanager
-def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[Callable[[Event], None]]:
-    """Gives a listener for the events of a run: a live picture on a terminal, otherwise a line per unit.
+def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[Listener]:
+    """Give a listener for the events of a benchmark: a picture, or a line per unit.
 
-    With `is_verbose` there are lines above the picture too, and one for each trial. It has a standard error of its
-    own, so that the usual one can be sent elsewhere meanwhile.
+    With `is_verbose` there are lines above the picture too, and one for each trial.
     """
-    if is_quiet:
-        yield lambda event: None
-        return
-    from rich.console import Console
-    from rich.live import Live
-
-    with os.fdopen(os.dup(2), "w", encoding="utf-8") as terminal:
-        screen = Console(file=terminal, highlight=False)
-        if screen.is_terminal:
-            picture = _Picture()
-            with Live(
-                get_renderable=picture.draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False
-            ):
-                write = partial(screen.print, markup=False)
-                lines = _Lines(write, is_verbose) if is_verbose else partial(_keep_notes, write)
+    with _screen(is_quiet) as screen:
+        if screen is None:
+            yield lambda event: None
+        elif screen.is_terminal:
+            picture, write = _BenchmarkPicture(), partial(screen.print, markup=False)
+            with _live(screen, picture.draw):
+                lines = _BenchmarkLines(write, is_verbose) if is_verbose else partial(_keep_notes, write)
                 yield partial(_tell, (picture, lines))
         else:
-            yield _Lines(partial(print, file=terminal, flush=True), is_verbose)
+            yield _BenchmarkLines(_writer(screen), is_verbose)
 
 
-def _tell(listeners: Sequence[Callable[[Event], None]], event: Event) -> None:
+@contextmanager
+def show_fit(seconds: float, is_quiet: bool = False) -> Iterator[Listener]:
+    """Give a listener for the events of a fit that ends in `seconds`: a picture, or a line per better model."""
+    with _screen(is_quiet) as screen:
+        if screen is None:
+            yield lambda event: None
+        elif screen.is_terminal:
+            picture = _FitPicture(seconds)
+            with _live(screen, picture.draw):
+                yield picture
+        else:
+            yield _FitLines(_writer(screen), seconds)
+
+
+# ------------------------------------------------------------------------------------------------------------- shared
+
+
+@contextmanager
+def _screen(is_quiet: bool) -> Iterator[Console | None]:
+    if is_quiet:
+        yield None
+        return
+    from rich.console import Console
+
+    with os.fdopen(os.dup(2), "w", encoding="utf-8") as terminal:
+        yield Console(file=terminal, highlight=False)
+
+
+def _live(screen: Console, draw: Callable[[], Group]) -> Any:
+    from rich.live import Live
+
+    return Live(get_renderable=draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False)
+
+
+def _writer(screen: Console) -> Write:
+    return partial(print, file=screen.file, flush=True)
+
+
+def _tell(listeners: Sequence[Listener], event: Event) -> None:
     for listener in listeners:
         listener(event)
 
 
-def _keep_notes(write: Callable[[str], None], event: Event) -> None:
-    """Write what is to be known of the run, or why a method is computed again, in a line that stays."""
-    if event.stage == "note":
-        write(f"{event.method or 'note'}: {event.message}")
+def _clock(seconds: float) -> str:
+    """Return '1:05', or '1:00:05' from an hour on."""
+    minutes, rest = divmod(max(0, round(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _bar(total: float, completed: float, text: str) -> Any:
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+
+    line = Table.grid(padding=(0, 1))
+    line.add_row(ProgressBar(total=total, completed=completed, width=30), text)
+    return line
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], is_ranked: bool = False) -> Any:
+    """Return a table with numbers in all but the first column; the first row of a ranked one stands out."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for place, name in enumerate(columns):
+        table.add_column(escape(name), justify="right" if place else "left")
+    for place, row in enumerate(rows):
+        table.add_row(*map(escape, row), style="bold green" if is_ranked and place == 0 else "")
+    return table
+
+
+# --------------------------------------------------------------------------------------------------------- a benchmark
 
 
 class _Progress:
@@ -71,17 +137,17 @@ class _Progress:
             self._reused += event.stage == "reused"
 
     def left(self) -> str:
-        """', about 1:30 left'; nothing before the first unit is trained and after the last."""
+        """Return ', about 1:30 left'; nothing before the first unit is trained and after the last."""
         trained, rest = self._over - self._reused, self._units - self._over
         if not trained or not rest:
             return ""
         return f", about {_clock((time.monotonic() - self._start) / trained * rest)} left"
 
 
-class _Lines(_Progress):
+class _BenchmarkLines(_Progress):
     """Plain lines: one per finished unit with the time left, and with `is_verbose` one per trial."""
 
-    def __init__(self, write: Callable[[str], None], is_verbose: bool) -> None:
+    def __init__(self, write: Write, is_verbose: bool) -> None:
         super().__init__()
         self._write, self._is_verbose = write, is_verbose
 
@@ -92,28 +158,13 @@ class _Lines(_Progress):
             self._write(f"{event.message}: {plural(event.trials, 'unit')}")
         elif event.stage in OVER:
             unit = f"{event.dataset} {event.split} {event.method}"
-            self._write(f"[{self._over}/{self._units}{self.left()}] {unit}: {outcome(event)}")
+            self._write(f"[{self._over}/{self._units}{self.left()}] {unit}: {_end(event)}")
         elif event.stage == "trial" and self._is_verbose:
             self._write(f"  {event.dataset} {event.split} {event.method}: {_trial(event)}")
 
 
-def _trial(event: Event) -> str:
-    """Say how far a search is, and the best validation score so far in the metric that decides."""
-    metric = event.message.replace("_", " ")
-    best = "" if event.best is None else f", best validation {metric} so far {abs(event.best):.4g}"
-    return f"trial {event.trial} of {event.trials}{best}"
-
-
-def outcome(event: Event) -> str:
-    """How a unit ended, in words."""
-    if event.stage == "failed":
-        return f"failed: {event.message}"
-    before = " (finished before)" if event.stage == "reused" else ""
-    return f"{event.message} {event.best:z.4g}{before}"
-
-
-class _Picture(_Progress):
-    """The state of a run, drawn anew several times a second."""
+class _BenchmarkPicture(_Progress):
+    """The state of a benchmark."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -140,42 +191,47 @@ class _Picture(_Progress):
         from rich.console import Group
         from rich.text import Text
 
+        elapsed = _clock(time.monotonic() - self._start)
         if not self._units:
-            return Group(Text(f"Preparing ... {_clock(time.monotonic() - self._start)}", style="dim"))
-        parts: list[Any] = [Text(self._name, style="bold"), self._bar()]
+            return Group(Text(f"Preparing ... {elapsed}", style="dim"))
+        text = f"{self._over} of {plural(self._units, 'unit')}, {elapsed}{self.left()}"
+        parts: list[Any] = [Text(self._name, style="bold"), _bar(self._units, self._over, text)]
         parts += [Text(f"  {_what(event)}", style="cyan") for event in self._running.values()]
         parts += [
             Text(f"  ✗ {event.method} on {event.dataset}: {event.message[:90]}", style="red")
             for event in self._failed[-3:]
         ]
-        return Group(*parts, self._table())
+        return Group(*parts, self._test_scores())
 
-    def _bar(self) -> Any:
-        from rich.progress_bar import ProgressBar
-        from rich.table import Table
-
-        elapsed = time.monotonic() - self._start
-        line = Table.grid(padding=(0, 1))
-        line.add_row(
-            ProgressBar(total=self._units, completed=self._over, width=30),
-            f"{self._over} of {plural(self._units, 'unit')}, {_clock(elapsed)}{self.left()}",
-        )
-        return line
-
-    def _table(self) -> Any:
-        """Test scores so far: a row per method, a column per dataset, the latest ones if there are many."""
-        from rich.markup import escape
-        from rich.table import Table
-
-        names = list(self._scores)[-5:]
-        table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2))
-        table.add_column("test score so far" if names else "")
-        for name in names:
-            table.add_column(escape(name[:24]), justify="right")
+    def _test_scores(self) -> Any:
+        """Return the test scores so far: a row per method, a column per dataset."""
+        names = list(self._scores)[-SHOWN_DATASETS:]
+        rows = []
         for method in dict.fromkeys(method for scores in self._scores.values() for method in scores):
             cells = (self._scores[name].get(method) for name in names)
-            table.add_row(escape(method), *("" if not cell else f"{sum(cell) / len(cell):.4g}" for cell in cells))
-        return table
+            rows.append([method, *("" if not cell else f"{sum(cell) / len(cell):.4g}" for cell in cells)])
+        return _table(["test score so far" if names else "", *(name[:24] for name in names)], rows)
+
+
+def _keep_notes(write: Write, event: Event) -> None:
+    """Write what is to be known of the run, or why a method is computed again, in a line that stays."""
+    if event.stage == "note":
+        write(f"{event.method or 'note'}: {event.message}")
+
+
+def _trial(event: Event) -> str:
+    """Say how far a search is, and the best validation score so far in the metric that decides."""
+    metric = event.message.replace("_", " ")
+    best = "" if event.best is None else f", best validation {metric} so far {abs(event.best):.4g}"
+    return f"trial {event.trial} of {event.trials}{best}"
+
+
+def _end(event: Event) -> str:
+    """Say how a unit ended."""
+    if event.stage == "failed":
+        return f"failed: {event.message}"
+    before = " (finished before)" if event.stage == "reused" else ""
+    return f"{event.message} {event.best:z.4g}{before}"
 
 
 def _what(event: Event) -> str:
@@ -187,7 +243,111 @@ def _what(event: Event) -> str:
     return f"{place}  {event.stage}"
 
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+# --------------------------------------------------------------------------------------------------------------- a fit
+
+
+class _FitProgress:
+    """How the methods of a fit stand: the best trial of each, and how many there were. Many threads tell it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds, self._start, self._lock = seconds, time.monotonic(), threading.Lock()
+        self._best: dict[str, Trial] = {}
+        self._trials: dict[str, int] = {}
+
+    def _add(self, trial: Trial) -> bool:
+        """Take note of a trial; return whether it is the best of all."""
+        self._trials[trial.method] = self._trials.get(trial.method, 0) + 1
+        if trial.state != "complete":
+            return False
+        known = self._best.get(trial.method)
+        if known is None or _loss(trial) < _loss(known):
+            self._best[trial.method] = trial
+        return min(self._best.values(), key=_loss) is trial
+
+
+class _FitLines(_FitProgress):
+    """Plain lines: one whenever a better model is found, and one per stage, each with the time left."""
+
+    def __init__(self, write: Write, seconds: float) -> None:
+        super().__init__(seconds)
+        self._write = write
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            if event.stage == "planned":
+                self._print(_plan(event))
+            elif event.result is not None and self._add(event.result):
+                loss = event.result.metrics.get("log_loss")
+                details = _score(event.result) if loss is None else f"{_score(event.result)}, log loss {abs(loss):.4g}"
+                self._print(f"best so far: {_title(event.result)}, {details} on the validation rows")
+            elif event.stage in FIT_STAGES:
+                self._print(FIT_STAGES[event.stage])
+
+    def _print(self, text: str) -> None:
+        elapsed = time.monotonic() - self._start
+        self._write(f"{_clock(elapsed)}  {_clock(self._seconds - elapsed)} left  {text}")
+
+
+class _FitPicture(_FitProgress):
+    """The state of a fit."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self._running, self._stage, self._methods = dict[str, float](), "getting ready", 0
+
+    def __call__(self, event: Event) -> None:
+        with self._lock:
+            if event.stage == "planned":
+                self._methods, self._stage = event.trials, _plan(event)
+            elif event.stage == "start":
+                self._running[event.method] = time.monotonic()
+            elif event.result is not None:
+                self._running.pop(event.method, None)
+                self._add(event.result)
+            elif event.stage in FIT_STAGES:
+                self._running.clear()
+                self._stage = FIT_STAGES[event.stage]
+
+    def draw(self) -> Group:
+        from rich.console import Group
+        from rich.text import Text
+
+        from hopular.evaluation.results import title
+
+        with self._lock:
+            elapsed = min(time.monotonic() - self._start, self._seconds)
+            text = f"{_clock(self._seconds - elapsed)} left, {self._stage}"
+            parts: list[Any] = [Text(), _bar(self._seconds, elapsed, text), Text()]
+            if self._best:
+                parts += [self._standing(), Text()]
+            now = [f"{title(name)} {time.monotonic() - since:.0f} s" for name, since in sorted(self._running.items())]
+            if now:
+                parts.append(Text(f"now  {', '.join(now)}", style="cyan"))
+            return Group(*parts)
+
+    def _standing(self) -> Any:
+        order = sorted(self._best.values(), key=_loss)
+        first = f"best so far, {len(order)} of {plural(self._methods, 'method')}"
+        rows = [[_title(best), _score(best), str(self._trials[best.method])] for best in order[:SHOWN_METHODS]]
+        return _table([first, "validation", "settings tried"], rows, is_ranked=True)
+
+
+def _plan(event: Event) -> str:
+    resumed = f", going on after {plural(event.trial, 'setting')}" if event.trial else ""
+    return f"trying {plural(event.trials, 'method')}{resumed}"
+
+
+def _title(trial: Trial) -> str:
+    from hopular.evaluation.results import title
+
+    return title(trial.method, trial.params)
+
+
+def _loss(trial: Trial) -> float:
+    assert trial.score is not None  # the trial is complete
+    return -trial.score
+
+
+def _score(trial: Trial) -> str:
+    metrics = trial.metrics
+    return f"accuracy {metrics['accuracy']:.4f}" if "accuracy" in metrics else f"MSE {metrics['mse']:.4g}"

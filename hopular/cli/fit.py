@@ -92,19 +92,19 @@ def _fit(
     is_silent: bool,
 ) -> Fitted:
     from hopular.automl import fit_table
-    from hopular.automl.fit import SHORTEST
+    from hopular.automl.fit import LEAST_SECONDS
     from hopular.cli.benchmark import errors_to_log
-    from hopular.cli.race import show_race
+    from hopular.cli.display import show_fit
 
-    seconds = max(SHORTEST, end - time.monotonic())
-    with show_race(seconds, is_silent) as listener, errors_to_log():
+    seconds = max(LEAST_SECONDS, end - time.monotonic())
+    with show_fit(seconds, is_silent) as listener, errors_to_log():
         fitted = fit_table(
             dataset,
             seconds,
             methods=methods,
             seed=seed,
             command=command,
-            on_news=listener,
+            on_event=listener,
         )
         fitted.save(folder)
     return fitted

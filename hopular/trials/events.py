@@ -7,16 +7,16 @@ from typing import Literal
 
 from hopular.trials.trial import Trial
 
-Stage = Literal["planned", "note", "search", "start", "trial", "train", "evaluate", "refit", "write"]
+Stage = Literal["planned", "note", "audit", "search", "start", "trial", "train", "evaluate", "refit", "write"]
 End = Literal["done", "reused", "failed"]
 
 
 @dataclass(frozen=True)
 class Event:
-    """Something happened to one method on one split; for "planned", "note" and "write", to the run as a whole.
+    """Something happened to one method on one split; for the first three and "write", to the run as a whole.
 
     A benchmark plans units, a fit plans methods. A note of a method says why it is computed again. "start" and "trial"
-    are the beginning and the end of a trial, "done" is the end of a unit.
+    are the beginning and the end of a trial, "audit" is the end of the audit, "done" that of a unit.
     """
 
     stage: Stage | End

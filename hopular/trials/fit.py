@@ -18,7 +18,7 @@ from hopular.data.dataset import Task
 from hopular.methods import Run, get_method
 from hopular.methods.method import InvalidParametersError
 from hopular.trials.budget import Criterion, score_of
-from hopular.trials.problem import Fold, Problem
+from hopular.trials.problem import Problem
 from hopular.trials.trial import Failure, Job, Trial
 
 SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
@@ -93,12 +93,13 @@ class Fitter:
         try:
             _make(problem.task, jobs[0], jobs[0].max_seconds)  # imports its library, which is no part of the fit
             limit = _seconds_for(jobs[0])
+            each = None if limit is None else limit / len(problem.folds)
+            for attempt in attempts:
+                attempt.estimators = [_make(problem.task, attempt.job, each) for _ in problem.folds]
             started()
             start = time.perf_counter()
-            for place, fold in enumerate(problem.folds):
-                going = [attempt for attempt in attempts if attempt.error is None]
-                left = None if limit is None else (limit - seconds) / (len(problem.folds) - place)
-                seconds += _fit_fold(problem, place, fold, going, left, report)
+            for place in range(len(problem.folds)):
+                seconds += _fit_fold(problem, place, [one for one in attempts if one.error is None], report)
         except Exception as error:
             return [_ended_by(job.trial, error, (time.perf_counter() - start) / len(jobs)) for job in jobs]
         costs = {"fit_seconds": seconds / len(jobs), "max_seconds": None if limit is None else limit / len(jobs)}
@@ -125,7 +126,7 @@ class Fitter:
 
 @dataclass
 class _Attempt:
-    """A job at work: its fitted estimators and their predictions of the validation rows, one of each fold."""
+    """A job at work: its estimators and their predictions of the validation rows, one of each fold."""
 
     job: Job
     place: int  # among the jobs
@@ -173,15 +174,12 @@ def _make(task: Task, job: Job, seconds: float | None) -> Any:
         raise InvalidParametersError(str(error)) from error
 
 
-def _fit_fold(
-    problem: Problem, place: int, fold: Fold, attempts: Sequence[_Attempt], left: float | None, report: Report
-) -> float:
+def _fit_fold(problem: Problem, place: int, attempts: Sequence[_Attempt], report: Report) -> float:
     """Fit all attempts on a fold at once and let each predict its validation rows; return the seconds of the fit."""
     if not attempts:
         return 0.0
-    seconds = None if left is None else max(SHORTEST, left)
-    estimators = [_make(problem.task, attempt.job, seconds) for attempt in attempts]
-    part = problem.of_fold(fold)
+    part = problem.of_fold(problem.folds[place])
+    estimators = [attempt.estimators[place] for attempt in attempts]
     hooks = [[CurveHook(partial(report, one.place), one.job.criterion, place, len(problem.folds))] for one in attempts]
     start = time.perf_counter()
     errors = _fit(part, attempts[0].job, estimators, hooks)
@@ -193,7 +191,6 @@ def _fit_fold(
                 raise error
             predictions = predict_rows(estimator, problem.task, part.X_valid)
             attempt.predictions.append(_aligned(estimator, problem, predictions))
-            attempt.estimators.append(estimator)
         except Exception as found:
             attempt.error = found
         attempt.predict_seconds += time.perf_counter() - start

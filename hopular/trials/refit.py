@@ -7,7 +7,11 @@ validation rows, networks without the validation rows, which tell them when to s
 from __future__ import annotations
 
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,12 +21,12 @@ import pandas as pd
 
 from hopular.data.dataset import Dataset
 from hopular.methods import Method, get_method
-from hopular.methods.ensemble import write_ensemble
 from hopular.trials.budget import Budget
 from hopular.trials.fit import SOFT
 from hopular.trials.problem import Fold, Problem, Rows
+from hopular.trials.select import write_model
 from hopular.trials.trial import Job, Trial
-from hopular.trials.worker import LostError, WorkerPool
+from hopular.trials.worker import InfrastructureError, LostError, Stopped, Worker, WorkerPool
 from hopular.util import OperationError
 
 if TYPE_CHECKING:
@@ -119,41 +123,114 @@ def refit(
     keeps its weight: on rows that it was trained on, a weight would say nothing.
     """
 
-    def fit(name: str, setting: Trial, target: Path) -> Trial:
-        trained = train(
-            refit_problem(dataset, split, get_method(name)),
-            name,
-            refit_trial(setting),
-            budget,
-            None,
-            folder=target,
-            threads=threads,
-            device=device,
-            pool=pool,
-            should_stop=should_stop,
-        )
-        if trained.state != "complete":
-            raise RefitError(f"{name} failed on all rows: {trained.failure}: {trained.message}")
-        if trained.unsaved:
-            raise RefitError(trained.unsaved)
-        return trained
+    def beat() -> None:
+        if should_stop is not None and should_stop():
+            raise StoppedError(f"the refit of {method} on {dataset.name} was stopped")
 
-    if not members:
-        trained = fit(method, trial, folder)
-        return Refitted((trained.rows,), trained.classes)
-    saved, refitted = [], []
-    limit = budget.seconds_per_trial and SOFT * budget.seconds_per_trial
+    def lend(_: int, problem: Problem) -> AbstractContextManager[Worker]:
+        return own_pool.lend(problem, method, threads)
+
+    own_pool, each = pool or WorkerPool(), budget.seconds_per_trial
+    settings, weights = [replace(trial, method=method)], [1.0]
+    if members:
+        limit = each and SOFT * each
+        found = [(trial.params["members"][place], rounds) for place, _, rounds in members]
+        settings = [
+            Trial(place, trial.seed if seed is None else seed, params, method=name, rounds=rounds, max_seconds=limit)
+            for place, ((name, params, seed), rounds) in enumerate(found)
+        ]
+        weights = [weight for _, weight, _ in members]
     with tempfile.TemporaryDirectory() as temp_folder:
-        for place, weight, rounds in members:
-            name, params, seed = trial.params["members"][place]
-            target = Path(temp_folder, str(place))
-            own_seed = trial.seed if seed is None else seed
-            setting = replace(trial, params=params, seed=own_seed, rounds=rounds, max_seconds=limit)
-            refitted.append(fit(name, setting, target))
-            saved.append((name, weight, target))
-        classes = refitted[0].classes
-        write_ensemble(folder, saved, dataset.X.shape[1], classes if dataset.task == "classification" else None)
-    return Refitted(tuple(one.rows for one in refitted), classes)
+        refitted = refit_each(
+            settings,
+            dataset,
+            split,
+            Path(temp_folder),
+            lend,
+            threads,
+            device,
+            beat,
+            max_seconds=each and TRAIN_FACTOR * each,
+            max_memory=budget.memory,
+        )
+        for one in refitted:
+            if one.state == "failed" and one.failure is None:
+                raise InfrastructureError(one.message)
+            if one.state != "complete":
+                raise RefitError(f"{one.method} failed on all rows: {one.failure}: {one.message}")
+            if one.unsaved:
+                raise RefitError(one.unsaved)
+        saved = [
+            (one.method, weight, Path(temp_folder, str(place)))
+            for place, (one, weight) in enumerate(zip(refitted, weights, strict=True))
+        ]
+        write_model(saved, dataset.X.shape[1], refitted[0].classes, folder)
+    return Refitted(tuple(one.rows for one in refitted), refitted[0].classes)
+
+
+def refit_each(
+    settings: Sequence[Trial],
+    dataset: Dataset,
+    split: Split,
+    folder: Path,
+    lend: Callable[[int, Problem], AbstractContextManager[Worker]],
+    threads: int,
+    device: str = "cpu",
+    beat: Callable[[], None] = lambda: None,
+    *,
+    workers: int = 1,
+    max_seconds: float | None = None,
+    max_memory: float | None = None,
+) -> list[Trial]:
+    """Train each setting on all rows it can use, the first ones first, and save it below `folder` by its place.
+
+    `lend(place, problem)` gives one of the `workers` that do it side by side. Settings that are not trained when `beat`
+    raises Stopped are returned as they were. One that has no process, which is no fault of its own, has failed without
+    a `failure`.
+    """
+    methods = [get_method(setting.method) for setting in settings]
+    problems = {method.needs_validation: refit_problem(dataset, split, method) for method in methods}
+    waiting, trained, is_ended = deque(range(len(settings))), list(settings), threading.Event()
+    lost: list[str] = []
+
+    def watch() -> None:
+        beat()
+        if is_ended.is_set():
+            raise Stopped
+
+    def work(worker_place: int) -> None:
+        try:
+            with lend(worker_place, problems[methods[0].needs_validation]) as worker:
+                worker.start(watch)  # before it takes a setting that another could fit at once
+                while waiting:
+                    fit(worker, waiting.popleft())
+        except (Stopped, IndexError):  # time is up, or another worker has taken the last setting
+            return
+        except InfrastructureError as error:
+            lost.append(str(error))
+
+    def fit(worker: Worker, place: int) -> None:
+        watch()
+        setting = refit_trial(settings[place])
+        worker.use(problems[methods[place].needs_validation])
+        job = Job(setting, threads, device, setting.max_seconds, folder=folder / str(place))
+        limits = {"max_seconds": max_seconds, "max_memory": max_memory}
+        try:
+            (trained[place],) = worker.run([job], report=lambda *_: False, beat=watch, **limits)
+        except LostError as error:
+            (trained[place],) = error.trials
+        except InfrastructureError as error:
+            trained[place] = replace(setting, state="failed", message=str(error))
+
+    with ThreadPoolExecutor(workers) as executor:
+        try:
+            list(executor.map(work, range(workers)))
+        except BaseException:
+            is_ended.set()
+            raise
+    for place in waiting if lost else ():
+        trained[place] = replace(settings[place], state="failed", message=lost[0])
+    return trained
 
 
 def refit_rows(method: Method, split: Split) -> Rows:
@@ -170,6 +247,7 @@ def refit_problem(dataset: Dataset, split: Split, method: Method) -> Problem:
 
 
 def refit_trial(trial: Trial) -> Trial:
-    """Return the setting of a refit: with the best number of rounds, since no rows are left to find it by."""
+    """Return the trial of a refit: with the best number of rounds, since no rows are left to find it by."""
     rounds = {} if trial.rounds is None else {"n_estimators": max(1, trial.rounds)}
-    return replace(trial, params={**trial.params, **rounds})
+    params = {**trial.params, **rounds}
+    return Trial(trial.slot, trial.seed, params, method=trial.method, max_seconds=trial.max_seconds)

@@ -1,4 +1,4 @@
-"""The search: lease a slot, propose a setting, fit it in a worker process, store its record; until no slot is left.
+"""The loop: lease a slot, propose a setting, fit it in a worker process, store the trial; until the policy has enough.
 
 Slots whose settings can share one training are leased and fitted together; each has a trial and a record of its own.
 """
@@ -6,14 +6,15 @@ Slots whose settings can share one training are leased and fitted together; each
 from __future__ import annotations
 
 import hashlib
-import os
 import queue
+import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,22 +22,21 @@ import numpy as np
 
 from hopular.methods import MethodError, get_method
 from hopular.methods.fingerprint import take_fingerprint
+from hopular.methods.saved import CLASS_FILE
 from hopular.trials.budget import Budget, metric_of
-from hopular.trials.fit import SOFT
+from hopular.trials.policy import FixedBudget, Limits, Policy
 from hopular.trials.problem import Problem
-from hopular.trials.select import best_of
+from hopular.trials.select import best_of, ranked
 from hopular.trials.space import Proposal, Proposer
 from hopular.trials.study import Study, open_storage
 from hopular.trials.trial import Job, Trial, trial_seed
-from hopular.trials.worker import InfrastructureError, LostError, Worker, WorkerPool
-from hopular.util import InputError, cores
+from hopular.trials.worker import InfrastructureError, LostError, Stopped, Worker, WorkerPool
+from hopular.util import InputError, cores, whole_file
 
-BEAT = 5.0  # seconds between beats of a lease
-SHOW = 0.25  # seconds at least between the points of a learning curve that the study shows
-WAIT = (0.2, 2.0)  # seconds between looks at slots that others have, at first and later on
-GRACE, MAX_GRACE = 0.2, 10.0  # share of a search's time, and seconds, that a first trial may still use after the end
-RETRIES = 2  # of a trial whose process could not be started or was lost
-PAUSE = 1.0  # seconds before the first of them
+BEAT_SECONDS = 5.0  # the lease of a running trial is renewed this often
+SHOW_SECONDS = 0.25  # the study is shown a point of a learning curve at most this often
+RETRY_PAUSE = 1.0  # a trial whose process was lost is tried again after this many seconds, then twice as many
+Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,12 @@ class SearchResult:
 
     @property
     def complete(self) -> bool:
-        """Whether the whole budget of trials is used; not so if time ran out."""
+        """Tell whether the whole budget of trials is used; it is not if time ran out."""
         return len(self.trials) == self.slots
 
     @property
     def summary(self) -> str:
-        """Counts in words: '12 trials: 9 complete, 1 pruned, 2 failed (1 time-out, 1 crash)'."""
+        """Count trials in words: '12 trials: 9 complete, 1 pruned, 2 failed (1 time-out, 1 crash)'."""
         states = Counter(trial.state for trial in self.trials)
         failures = Counter(trial.failure for trial in self.trials if trial.failure)
         parts = [f"{count} {state}" for state, count in sorted(states.items())]
@@ -85,7 +85,7 @@ def search(
     *,
     seed: int = 0,
     storage: str | None = None,
-    jobs: int = 1,
+    workers: int = 1,
     threads: int | None = None,
     device: str = "cpu",
     predictions: Path | None = None,
@@ -95,16 +95,18 @@ def search(
 ) -> SearchResult:
     """Use the budget up and return all trials. `on_trial(trial, slots)` is called for each one finished here.
 
-    Each job fits with `threads` threads, by default its share of the cores. Once `should_stop()` says so, running
-    trials are given up and the search returns as it stands.
+    Each of the `workers` fits with `threads` threads, by default its share of the cores. Predictions of the validation
+    rows are kept below `predictions`. Once `should_stop()` says so, running trials are given up and the search returns
+    as it stands.
     """
-    run = _Search(problem, method, budget, seed, storage, jobs, device, predictions, threads, pool, should_stop)
-    with closing(run.study):
-        with closing(run.iterate()) as records:
-            for record in records:
+    found = _open(problem, method, budget, seed, storage, device, predictions)
+    loop = _loop(found, budget, device, workers=workers, threads=threads, pool=pool, should_stop=should_stop)
+    with closing(found.study):
+        with closing(loop.iterate()) as trials:
+            for trial in trials:
                 if on_trial is not None:
-                    on_trial(record, run.slots)
-        return run.result()
+                    on_trial(trial, _slots(found))
+        return _result(found)
 
 
 def read_result(
@@ -116,24 +118,94 @@ def read_result(
     storage: str | None = None,
     device: str = "cpu",
 ) -> SearchResult:
-    """What `search` with these arguments has found so far; nothing is tried."""
-    run = _Search(problem, method, budget, seed, storage, jobs=1, device=device, predictions=None)
-    with closing(run.study):
-        return run.result()
+    """Return what `search` with these arguments has found so far; nothing is tried."""
+    found = _open(problem, method, budget, seed, storage, device, None)
+    with closing(found.study):
+        return _result(found)
 
 
-def iterate(problem: Problem, method: str, budget: Budget, **options: Any) -> Generator[Trial]:
-    """The same as `search`, but yields each trial as it is finished here. Closing the iterator stops the search."""
-    defaults = {"seed": 0, "storage": None, "jobs": 1, "device": "cpu", "predictions": None}
-    return _Search(problem, method, budget, **{**defaults, **options}).iterate()
+def iterate(
+    problem: Problem,
+    method: str,
+    budget: Budget,
+    *,
+    seed: int = 0,
+    storage: str | None = None,
+    device: str = "cpu",
+    predictions: Path | None = None,
+    **options: Any,
+) -> Generator[Trial]:
+    """Do the same as `search`, but yield each trial as it is finished here. Closing the iterator stops the search."""
+    return _loop(
+        _open(problem, method, budget, seed, storage, device, predictions), budget, device, **options
+    ).iterate()
 
 
-class _Cancelled(Exception):  # noqa: N818
-    """The caller wants no more trials, or time is up."""
+def _open(
+    problem: Problem,
+    method: str,
+    budget: Budget,
+    seed: int,
+    storage: str | None,
+    device: str,
+    predictions: Path | None,
+) -> MethodSearch:
+    """Open the study that a search with these arguments uses."""
+    known = get_method(method)
+    if problem.task not in known.tasks:
+        raise MethodError(f"method {method!r} is not for {problem.task}, which {problem.name!r} is")
+    architecture = budget.architecture_of(known)
+    proposer = Proposer(method, problem.size, seed, prunes=budget.prunes, architecture=architecture)
+    slots = budget.slots(None if proposer.grid is None else len(proposer.grid))
+    name = study_name(problem, method, budget, seed, device)
+    metric = metric_of(budget.criterion, problem.task)
+    value = metric if metric == "accuracy" else f"minus {metric}"
+    limits = repr(budget.concerning(known))
+    facts = {"problem": problem.name, "method": method, "budget": limits, "value": f"validation {value}"}
+    return MethodSearch(
+        problem,
+        method,
+        Study(open_storage(storage), name, facts),
+        proposer,
+        seed,
+        settings=partial(budget.settings_of, known, trials=slots),
+        slots=slots,
+        shares=known.shares,
+        folder=None if predictions is None else predictions / name.rpartition(" ")[2],
+    )
+
+
+def _loop(
+    found: MethodSearch,
+    budget: Budget,
+    device: str,
+    *,
+    workers: int = 1,
+    threads: int | None = None,
+    pool: WorkerPool | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Loop:
+    if workers < 1:
+        raise InputError(f"workers is {workers!r}: use a whole number from 1 on")
+    policy, threads = FixedBudget(found, budget, should_stop), threads or max(1, cores() // workers)
+    return Loop(policy, pool or WorkerPool(), found.method.name, workers=workers, threads=threads, device=device)
+
+
+def _result(found: MethodSearch) -> SearchResult:
+    found.study.trials()
+    return SearchResult(found.study.name, _slots(found), found.trials)
+
+
+def _slots(found: MethodSearch) -> int:
+    assert found.slots is not None
+    return found.slots
+
+
+# ---------------------------------------------------------------------------------------------------------- one method
 
 
 @dataclass
-class _Running:
+class Running:
     """A trial at work."""
 
     trial: Trial
@@ -142,71 +214,162 @@ class _Running:
     shown: float = 0.0  # when the study was last shown a point of it
 
 
-class _Search:
-    """One process's part in a search."""
+class MethodSearch:
+    """The trials of one method on a problem: proposed, leased and stored in its study.
+
+    `settings` completes what is proposed; `slots` is None if there is no end of them. Predictions are kept in `folder`,
+    and so are the `models` best models.
+    """
 
     def __init__(
         self,
         problem: Problem,
         method: str,
-        budget: Budget,
+        study: Study,
+        proposer: Proposer,
         seed: int,
-        storage: str | None,
-        jobs: int,
-        device: str,
-        predictions: Path | None,
-        threads: int | None = None,
-        pool: WorkerPool | None = None,
-        should_stop: Callable[[], bool] | None = None,
+        *,
+        settings: Callable[[dict[str, Any]], dict[str, Any]],
+        slots: int | None,
+        shares: Sequence[str] = (),
+        folder: Path | None = None,
+        models: int = 0,
     ) -> None:
-        self._method = get_method(method)
-        if problem.task not in self._method.tasks:
-            raise MethodError(f"method {method!r} is not for {problem.task}, which {problem.name!r} is")
-        if jobs < 1:
-            raise InputError(f"jobs is {jobs!r}: use a whole number from 1 on")
-        self.problem, self.method, self.budget, self.seed = problem, method, budget, seed
-        self.jobs, self.device = jobs, device
-        self.threads = threads or max(1, cores() // jobs)
-        self._pool = pool or WorkerPool()
-        self._should_stop = should_stop or (lambda: False)
-        self.proposer = Proposer(
-            method, problem.size, seed, prunes=budget.prunes, architecture=budget.architecture_of(self._method)
-        )
-        self.slots = budget.slots(None if self.proposer.grid is None else len(self.proposer.grid))
-        name = study_name(problem, method, budget, seed, device)
-        metric = metric_of(budget.criterion, problem.task)
-        value = metric if metric == "accuracy" else f"minus {metric}"
-        limits = repr(budget.concerning(self._method))
-        facts = {"problem": problem.name, "method": method, "budget": limits, "value": f"validation {value}"}
-        self.study = Study(open_storage(storage), name, facts)
-        self.predictions = None if predictions is None else predictions / name.rpartition(" ")[2]
-        self._lock, self._stop, self._changed = threading.Lock(), threading.Event(), threading.Condition()
-        self._start = self._spent_at = 0.0
-        self._deadline = float("inf")
-        self._grace = min(GRACE * (budget.seconds or 0.0), MAX_GRACE)
-        self._is_empty = True  # no trial is complete yet
+        self.problem, self.method, self.study, self.slots = problem, get_method(method), study, slots
+        self.folder, self.models, self.running = folder, models, 0
+        self._proposer, self._settings, self._seed, self._shares = proposer, settings, seed, shares
+        self._trials: dict[int, Trial] = {}
+        self.has_model = self.best is not None
 
-    def result(self) -> SearchResult:
-        records = [Trial.from_json(trial.user_attrs["record"]) for trial in self.study.trials().values()]
-        return SearchResult(self.study.name, self.slots, records)
+    @property
+    def trials(self) -> list[Trial]:
+        """Return the finished trials as far as they are known here, in the order of their slots."""
+        finished: Mapping[int, Any] = self.study.finished
+        for slot in finished.keys() - self._trials.keys():
+            self._trials[slot] = Trial.from_json(finished[slot].user_attrs["record"])
+        return [self._trials[slot] for slot in sorted(self._trials)]
 
-    # -------------------------------------------------------------------------------------------------- the loop
+    @property
+    def best(self) -> Trial | None:
+        """Return the best trial so far."""
+        return best_of(self.trials)
+
+    @property
+    def seconds(self) -> float:
+        """Return the time that was spent on trials, also before a restart."""
+        return sum(trial.seconds for trial in self.trials)
+
+    @property
+    def kept(self) -> list[Trial]:
+        """Return the best trials, whose models are on disk; the best one first."""
+        return [trial for trial in ranked(self.trials)[: self.models] if (self.model(trial) / CLASS_FILE).is_file()]
+
+    def model(self, trial: Trial) -> Path:
+        """Return the folder of a trial's model."""
+        assert self.folder is not None
+        return self.folder / str(trial.slot)
+
+    def predictions(self, trial: Trial, part: str = "") -> Array:
+        """Return what a trial's model predicted for the validation rows, or for those of the `part` "-test"."""
+        assert self.folder is not None
+        return np.asarray(np.load(self.folder / f"{trial.slot}{part}.npy", allow_pickle=False), dtype=np.float64)
+
+    def lease(self) -> list[Running]:
+        """Lease the next open slot, and with it the open ones that can share its training, and start their trials."""
+        slots = range(len(self.study.finished) + 1 if self.slots is None else self.slots)
+        first = self.study.lease(slots)
+        if first is None:
+            return []
+        leased = [first]
+        try:
+            for other in self._proposer.alike(first, self._shares):
+                if first < other < len(slots) and self.study.lease([other]) is not None:
+                    leased.append(other)
+            self._proposer.learn(self.study.finished)
+            started = [self._start(slot) for slot in leased]
+        except BaseException:
+            self.give_up(leased)
+            raise
+        self.running += 1
+        return started
+
+    def _start(self, slot: int) -> Running:
+        proposal = self._proposer.propose(slot)
+        self.study.start(slot, proposal.params, proposal.distributions)
+        params = self._settings(proposal.settings)
+        return Running(Trial(slot, trial_seed(self._seed, slot), params, method=self.method.name), proposal)
+
+    def should_prune(self, running: Running, percent: int, score: float) -> bool:
+        """Add a point to the learning curve of a trial; tell whether the pruner has seen enough."""
+        running.proposal.trial.report(score, percent)
+        return running.proposal.trial.should_prune()
+
+    def keep(self, trial: Trial) -> None:
+        """Keep the predictions of a trial that is about to be stored: a trial with a record is whole."""
+        if self.folder is None or trial.predictions is None or not self.study.holds(trial.slot):
+            return
+        _keep(self.folder / f"{trial.slot}.npy", trial.predictions)
+        if trial.test_predictions is not None:
+            _keep(self.folder / f"{trial.slot}-test.npy", trial.test_predictions)
+
+    def store(self, running: Running, trial: Trial) -> bool:
+        """Store a finished trial; False if its lease was lost to another process."""
+        self._proposer.forget(running.proposal)
+        is_stored = self.study.add(trial)
+        self.has_model = self.has_model or trial.state == "complete"
+        if is_stored and self.models:
+            self._delete_other_models()
+        return is_stored
+
+    def give_up(self, slots: Sequence[int]) -> None:
+        """End the trials of some slots without a result."""
+        for slot in slots:
+            self.study.give_up(slot)
+
+    def _delete_other_models(self) -> None:
+        """Delete models and validation predictions of all but the best trials."""
+        assert self.folder is not None
+        kept = {trial.slot for trial in ranked(self.trials)[: self.models]}
+        for trial in self.trials:
+            if trial.slot not in kept:
+                shutil.rmtree(self.model(trial), ignore_errors=True)
+                (self.folder / f"{trial.slot}.npy").unlink(missing_ok=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ the loop
+
+
+class Loop:
+    """One process's part in a search: `workers` threads that each do one trial after another, as the policy says.
+
+    A trial that is still running when the policy has enough is given up. `on_start` is called from those threads.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        pool: WorkerPool,
+        name: str,
+        *,
+        workers: int,
+        threads: int,
+        device: str = "cpu",
+        X_test: Any = None,
+        on_start: Callable[[Trial], None] = lambda trial: None,
+    ) -> None:
+        """`name` is that of the workers in the pool."""
+        self.policy, self.pool, self.name = policy, pool, name
+        self.workers, self.threads, self.device, self._X_test = workers, threads, device, X_test
+        self.lock = threading.Lock()  # of all that the policy and the searches know
+        self._on_start, self._problem = on_start, policy.searches[0].problem
+        self._stopped, self._changed = threading.Event(), threading.Condition()
+        self._errors: list[BaseException] = []
 
     def iterate(self) -> Generator[Trial]:
-        """Run `jobs` trials side by side, each in a process of its own, and yield records as they come."""
-        self._start = self._spent_at = time.monotonic()
-        self.study.bury()
-        if self.budget.seconds is not None:
-            self._is_empty, spent = self.result().best is None, self.study.spent()
-            if self._is_empty and spent >= self.budget.seconds:
-                spent = 0.0  # all time is used and nothing came of it: worth another try
-            self._deadline = self._start + self.budget.seconds - spent
-        finished: queue.SimpleQueue[Trial | BaseException | None] = queue.SimpleQueue()
-        threads = [threading.Thread(target=self._work, args=(finished,), daemon=True) for _ in range(self.jobs)]
-        working = len(threads)
-        try:
-            for thread in threads:
-                thread.start()
+        """Yield the trials as they are finished here; closing the iterator gives up those that run."""
+        finished: queue.SimpleQueue[Trial | None] = queue.SimpleQueue()
+        with self.run(finished.put) as threads:
+            working = len(threads)
             while working:
                 try:
                     item = finished.get(timeout=1.0)  # in short steps, between which a time-out can interrupt a thread
@@ -214,161 +377,169 @@ class _Search:
                     continue
                 if item is None:
                     working -= 1
-                elif isinstance(item, BaseException):
-                    raise item
                 else:
                     yield item
+
+    @contextmanager
+    def run(self, on_trial: Callable[[Trial | None], None]) -> Iterator[list[threading.Thread]]:
+        """Work within the block, which gets the threads to wait for; all is quiet after it.
+
+        `on_trial` is called from those threads with each trial that is finished here, and with None when a thread ends.
+        """
+        self._stopped.clear()
+        self.policy.begin()
+        threads = [threading.Thread(target=self._work, args=(on_trial,), daemon=True) for _ in range(self.workers)]
+        try:
+            for thread in threads:
+                thread.start()
+            yield threads
         finally:
-            self._stop.set()
-            with self._changed:
-                self._changed.notify_all()
+            self.stop()
             for thread in threads:
                 if thread.ident is not None:  # it was started
                     thread.join()
-            self._spend()
-            self.study.close()
+            self.policy.spend()
+            for search in self.policy.searches:
+                search.study.close()
+        if self._errors:
+            raise self._errors[0]
 
-    def _spend(self) -> None:
-        """Note the time used, where there is a limit, for those who go on with this search."""
-        self._spent_at = time.monotonic()
-        if self.budget.seconds is not None:
-            self.study.spend(self._spent_at - self._start)
-
-    def _work(self, finished: queue.SimpleQueue[Trial | BaseException | None]) -> None:
-        """One thread: lease, fit, store; until nothing is left to do."""
-        wait = WAIT[0]
-        try:
-            with self._pool.lend(self.problem, self.method, self.threads) as worker:
-                while not self._is_over():
-                    with self._lock:
-                        slot = self.study.lease(range(self.slots))
-                    if slot is None:
-                        if len(self.study.trials()) >= self.slots:
-                            self.study.sweep()
-                            break
-                        with self._changed:  # others are at work; a lease of theirs may still fall to us
-                            self._changed.wait(wait)
-                        wait = min(1.2 * wait, WAIT[1])
-                        continue
-                    wait = WAIT[0]
-                    for record in self._run(worker, slot):
-                        finished.put(record)
-                    with self._changed:
-                        self._changed.notify_all()
-        except _Cancelled:
-            pass
-        except BaseException as error:
-            finished.put(error)
-        finally:
-            finished.put(None)
+    def stop(self) -> None:
+        """Begin no trial and give up those that run."""
+        self._stopped.set()
+        with self._changed:
+            self._changed.notify_all()
 
     def _is_over(self, is_running: bool = False) -> bool:
-        """Whether to start no more trials; or, if one is running, whether to give it up."""
-        grace = self._grace if is_running and self._is_empty else 0.0
-        return self._stop.is_set() or self._should_stop() or time.monotonic() >= self._deadline + grace
+        return self._stopped.is_set() or self.policy.is_over(is_running)
 
-    def _run(self, worker: Worker, slot: int) -> list[Trial]:
-        """Run the trial of a leased slot, and with it the open ones that can share its training.
-
-        Returns the records that are stored: not those of slots whose lease was lost meanwhile.
-        """
-        slots = [slot]
+    def _work(self, on_trial: Callable[[Trial | None], None]) -> None:
+        """Lease, fit, store; until nothing is left to do. This is one thread."""
+        wait, longest = self.policy.pauses
         try:
-            with self._lock:
-                for other in self.proposer.alike(slot, self._method.shares):
-                    if slot < other < self.slots and self.study.lease([other]) is not None:
-                        slots.append(other)
-                self.proposer.learn(self.study.finished)
-                trials = [self._start_trial(each) for each in slots]
-            ended = self._fit(worker, trials)
-            records = [self._store(one, trial) for one, trial in zip(trials, ended, strict=True)]
-            self._spend()
-            return [record for record in records if record is not None]
+            with self.pool.lend(self._problem, self.name, self.threads) as worker:
+                while not self._is_over():
+                    with self.lock:
+                        search = self.policy.next_search()
+                        running = search.lease() if search is not None else []
+                        is_done = not running and self.policy.is_done()
+                    if search is None or not running:
+                        if is_done:
+                            break
+                        with self._changed:
+                            self._changed.wait(wait)
+                        wait = min(1.2 * wait, longest)
+                        continue
+                    wait = self.policy.pauses[0]
+                    for trial in self._try(worker, search, running):
+                        on_trial(trial)
+                    with self._changed:
+                        self._changed.notify_all()
+        except Stopped:
+            pass
+        except BaseException as error:
+            self._errors.append(error)
+            self.stop()
+        finally:
+            on_trial(None)
+
+    def _try(self, worker: Worker, search: MethodSearch, running: Sequence[Running]) -> list[Trial]:
+        """Fit and store leased trials. Return those that are stored: not those whose lease was lost meanwhile."""
+        try:
+            for one in running:
+                self._on_start(one.trial)
+            with self.lock:
+                limits = self.policy.limits(search, len(running))
+            ended = self._fit(worker, search, running, limits)
+            stored = []
+            for one, trial in zip(running, ended, strict=True):
+                trial = replace(trial, curve=sorted(dict(one.curve).items()))
+                search.keep(trial)
+                with self.lock:
+                    if search.store(one, trial):
+                        stored.append(trial)
+            self.policy.spend()
+            return stored
         except BaseException:
-            for each in slots:
-                self.study.give_up(each)
+            search.give_up([one.trial.slot for one in running])
             raise
+        finally:
+            with self.lock:
+                search.running -= 1
 
-    def _start_trial(self, slot: int) -> _Running:
-        proposal = self.proposer.propose(slot)
-        self.study.start(slot, proposal.params, proposal.distributions)
-        params = self.budget.settings_of(self._method, proposal.settings, self.slots)
-        return _Running(Trial(slot, trial_seed(self.seed, slot), params, method=self.method), proposal)
-
-    def _store(self, running: _Running, trial: Trial) -> Trial | None:
-        trial = replace(trial, curve=sorted(dict(running.curve).items()))
-        if self.predictions is not None and trial.predictions is not None and self.study.holds(trial.slot):
-            _keep(self.predictions / f"{trial.slot}.npy", trial.predictions)
-        with self._lock:
-            self.proposer.forget(running.proposal)
-            is_stored = self.study.add(trial)
-        self._is_empty = self._is_empty and trial.state != "complete"
-        return trial if is_stored else None
-
-    def _fit(self, worker: Worker, trials: Sequence[_Running]) -> list[Trial]:
+    def _fit(self, worker: Worker, search: MethodSearch, running: Sequence[Running], limits: Limits) -> list[Trial]:
         """Fit trials in one training. Those that fail in company are tried once more, each by itself."""
-        ended = self._fit_at_once(worker, trials)
-        if len(trials) > 1:
+        ended = self._fit_at_once(worker, search, running, limits)
+        if len(running) > 1:
+            alone = self.policy.limits(search, 1)
             for place, trial in enumerate(ended):
                 if trial.state == "failed":
-                    (ended[place],) = self._fit_at_once(worker, [trials[place]])
+                    (ended[place],) = self._fit_at_once(worker, search, [running[place]], alone)
         return ended
 
-    def _fit_at_once(self, worker: Worker, trials: Sequence[_Running]) -> list[Trial]:
+    def _fit_at_once(
+        self, worker: Worker, search: MethodSearch, running: Sequence[Running], limits: Limits
+    ) -> list[Trial]:
         last = time.monotonic()
 
         def report(place: int, percent: int, score: float) -> bool:
-            running = trials[place]
-            running.curve.append((percent, score))
-            if time.monotonic() - running.shown > SHOW:
-                self.study.report(running.trial.slot, percent, score)
-                running.shown = time.monotonic()
-            with self._lock:
-                running.proposal.trial.report(score, percent)
-                return running.proposal.trial.should_prune()
+            one = running[place]
+            one.curve.append((percent, score))
+            if time.monotonic() - one.shown > SHOW_SECONDS:
+                search.study.report(one.trial.slot, percent, score)
+                one.shown = time.monotonic()
+            with self.lock:
+                return search.should_prune(one, percent, score)
 
         def beat() -> None:
             nonlocal last
             if self._is_over(is_running=True):
-                raise _Cancelled
-            if time.monotonic() - last > BEAT:
-                for running in trials:
-                    self.study.beat(running.trial.slot)
+                raise Stopped
+            if time.monotonic() - last > BEAT_SECONDS:
+                for one in running:
+                    search.study.beat(one.trial.slot)
                 last = time.monotonic()
-            if time.monotonic() - self._spent_at > BEAT:
-                self._spend()
+            self.policy.spend(is_due=True)
 
-        each = self.budget.seconds_per_trial
-        seconds = None if each is None else each * len(trials)
-        limits = {"max_seconds": seconds, "max_memory": self.budget.memory}
-        for attempt in range(RETRIES + 1):
-            for running in trials:
-                running.curve.clear()
+        jobs = [self._job(search, one.trial, limits) for one in running]
+        for attempt in range(self.policy.retries + 1):
+            for one in running:
+                one.curve.clear()
             try:
                 return worker.run(
-                    [self._job(running.trial, seconds) for running in trials], report=report, beat=beat, **limits
+                    jobs, report=report, beat=beat, max_seconds=limits.hard, max_memory=self.policy.memory
                 )
             except InfrastructureError as error:
-                if attempt == RETRIES:
-                    if isinstance(error, LostError):
-                        return error.trials
+                if attempt < self.policy.retries:
+                    self._stopped.wait(RETRY_PAUSE * 2**attempt)
+                elif isinstance(error, LostError):
+                    return error.trials
+                elif self.policy.raises:
                     raise
-                self._stop.wait(PAUSE * 2**attempt)
+                else:  # no fault of the method, but no use for it either
+                    return [replace(job.trial, state="failed", failure="crash", message=str(error)) for job in jobs]
         raise AssertionError("unreachable")
 
-    def _job(self, trial: Trial, seconds: float | None) -> Job:
-        left = self._deadline - time.monotonic()
-        soft = None if seconds is None else SOFT * seconds
-        deadline = None if left == float("inf") else time.time() + left
-        criterion = self.budget.criterion
-        return Job(trial, self.threads, self.device, soft, deadline, self.study.name, criterion=criterion)
+    def _job(self, search: MethodSearch, trial: Trial, limits: Limits) -> Job:
+        folder = search.model(trial) if search.models else None
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)  # an interrupted fit may have left something
+        return Job(
+            trial,
+            self.threads,
+            self.device,
+            limits.soft,
+            limits.deadline,
+            search.study.name,
+            self._X_test,
+            folder,
+            self.policy.criterion,
+        )
 
 
-def _keep(path: Path, values: np.ndarray[Any, Any]) -> None:
-    """Validation predictions, for the ensemble: whole or not at all. Parts that a killed process left go."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{path.stem}-*.npy"):  # nobody else has the lease of this slot
+def _keep(path: Path, values: Array) -> None:
+    """Write predictions, whole or not at all. Parts that a killed process left go."""
+    for left in path.parent.glob(f".{path.name}.*.part"):  # nobody else has the lease of this slot
         left.unlink(missing_ok=True)
-    part = path.with_name(f".{path.stem}-{os.getpid()}.npy")
-    np.save(part, values)
-    os.replace(part, path)
+    with whole_file(path) as part, part.open("wb") as file:
+        np.save(file, values)

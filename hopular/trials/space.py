@@ -1,4 +1,4 @@
-"""What to try next: the next setting of a grid, or one that Optuna's TPE suggests from the finished trials."""
+"""Space: the setting to try next, of a grid or as Optuna's TPE suggests from the finished trials."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Proposal:
 
 
 def load_space(method: str) -> ModuleType:
-    """The module of a method's search space."""
+    """Return the module of a method's search space."""
     name = f"search_spaces.{method}"
     try:
         module = import_own(name)
@@ -52,34 +52,50 @@ class Proposer:
     """Proposes the setting of a slot. The same slot after the same finished trials gets the same setting."""
 
     def __init__(
-        self, method: str, size: str, seed: int, *, prunes: bool = True, architecture: str | None = None
+        self,
+        method: str,
+        size: str,
+        seed: int,
+        *,
+        prunes: bool = True,
+        architecture: str | None = None,
+        defaults_first: bool = False,
     ) -> None:
-        """`architecture` is that of a method with several, whose grid depends on it."""
+        """`architecture` is that of a method with several, whose grid depends on it.
+
+        With `defaults_first` the first slot has the method's own defaults, and the others what its space proposes.
+        """
         self._method, self._module, self._size, self._seed = method, load_space(method), size, seed
         self.grid: list[dict[str, Any]] | None = None
         if hasattr(self._module, "grid"):
             choice = (size,) if architecture is None else (size, architecture)
             self.grid = [self._plain(settings) for settings in self._module.grid(*choice)]
+            if self.grid and defaults_first:
+                self.grid = [{}, *(settings for settings in self.grid if settings)]
             if not self.grid:
                 raise MethodError(f"search_spaces/{method}.py has no setting for size {size!r}")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruner = PercentilePruner(BEST_PERCENT, n_startup_trials=PRUNE_TRIALS, n_warmup_steps=PRUNE_AFTER)
         self._study = optuna.create_study(direction="maximize", pruner=pruner if prunes else NopPruner())
         self._known: set[int] = set()
+        self._first = 1 if defaults_first and self.grid is None else 0  # the first slot that the space proposes
 
     def learn(self, finished: Mapping[int, FrozenTrial]) -> None:
         """Take note of finished trials, in the order of their slots."""
         for slot, trial in finished.items():
-            if slot not in self._known:
+            if slot not in self._known and slot >= self._first:
                 self._study.add_trial(trial)
                 self._known.add(slot)
 
     def propose(self, slot: int) -> Proposal:
+        """Return the setting of a slot."""
+        if slot < self._first:
+            return Proposal({}, {}, {}, self._study.ask())
         if self.grid is not None:
             settings = self.grid[slot]
             params = {key: _choice(value) for key, value in settings.items()}
             return Proposal(params, {key: self._choices(key) for key in settings}, settings, self._study.ask())
-        digest = hashlib.sha256(f"{self._seed} {slot}".encode()).digest()
+        digest = hashlib.sha256(f"{self._seed} {slot - self._first}".encode()).digest()
         seed = int.from_bytes(digest[:4], "little")
         with warnings.catch_warnings():  # of `group`, for choices within choices
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
@@ -106,7 +122,7 @@ class Proposer:
         return CategoricalDistribution(list(values.values()))
 
     def _plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
-        """A setting as it is stored, so that a method gets the same whether or not it went through the database."""
+        """Return a setting as it is stored: a method gets the same whether or not it went through the database."""
         try:
             plain: dict[str, Any] = json.loads(json.dumps(dict(settings)))
         except (TypeError, ValueError) as error:
@@ -117,5 +133,5 @@ class Proposer:
 
 
 def _choice(value: Any) -> Any:
-    """Optuna stores only scalars; others as text."""
+    """Return a value as Optuna stores it: what is no scalar as text."""
     return value if value is None or isinstance(value, bool | int | float | str) else json.dumps(value)

@@ -35,6 +35,10 @@ POLL_MEMORY = 0.004  # the same where memory is limited: a process can fill some
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
+class Stopped(Exception):  # noqa: N818
+    """Time is up, or the caller wants no more: whoever waits for a worker raises this to give its fit up."""
+
+
 class InfrastructureError(OperationError):
     """Something other than the model failed: worth another try."""
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from hopular.automl import Fitted, fit_table
-from hopular.automl.news import News
 from hopular.data.dataset import Dataset
+from hopular.trials.events import Event
 
 QUICK = ["majority", "pls"]  # ten settings in all: once they are tried, there is no reason to wait
 
@@ -30,17 +30,17 @@ class Watched:
     """A fit, and what it told."""
 
     fitted: Fitted
-    news: list[News]
+    events: list[Event]
 
 
 @pytest.fixture(scope="session")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     """The table of flowers, fitted once for all tests that only look."""
-    news: list[News] = []
+    events: list[Event] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
         return Watched(
-            fit_table(flowers(), 120, methods=QUICK, command="hopular fit flowers.csv", on_news=news.append), news
+            fit_table(flowers(), 120, methods=QUICK, command="hopular fit flowers.csv", on_event=events.append), events
         )
 
 

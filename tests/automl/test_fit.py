@@ -11,14 +11,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.automl import fit, fit_table, load_fitted, race, refit
+from hopular.automl import fit, fit_table, load_fitted, spare
 from hopular.automl.fit import hold_out
-from hopular.automl.news import News
 from hopular.cli.fit import _show
 from hopular.data import Protocol
 from hopular.evaluation.verdict import Standings
 from hopular.methods import MethodError
 from hopular.report.page import render
+from hopular.trials.events import Event
 from tests.automl.conftest import QUICK, Watched, flowers, prices
 from tests.toys import toy_methods
 
@@ -32,7 +32,7 @@ def test_classes_are_told_apart_and_the_model_is_written_whole(watched: Watched,
     assert board["is_chosen"].tolist().index(True) == 0
     assert board["test"]["majority"] < 0.5 < 0.6 < board["test"].iloc[0]
     assert (set(fitted.facts.rows), fitted.facts.trained_on) == ({90}, "trained on all 90 rows")
-    assert {item.stage for item in watched.news} == {"plan", "audit", "start", "done", "refit", "write"}
+    assert {event.stage for event in watched.events} == {"planned", "audit", "start", "trial", "refit", "write"}
 
     folder = fitted.save(tmp_path / "model")
     assert sorted(path.name for path in folder.iterdir()) == [
@@ -95,7 +95,7 @@ def test_a_refit_does_not_wait_for_a_process_to_start(tmp_path: Path, monkeypatc
     (tmp_path / "slow" / "sitecustomize.py").write_text("import time\ntime.sleep(2.5)\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "slow"))
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "hang hang")
-    monkeypatch.setattr(race, "cores", lambda: 1)
+    monkeypatch.setattr(fit, "cores", lambda: 1)
     with toy_methods():
         fitted = fit_table(prices(), 25, methods=["mean", "actor"])
     assert fitted.facts.method == "mean"
@@ -106,8 +106,8 @@ def test_a_refit_does_not_wait_for_a_process_to_start(tmp_path: Path, monkeypatc
 def test_without_time_for_a_refit_it_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(refit, "BESIDE", 3600.0)  # seconds that are expected for a refit: more than there are
-    monkeypatch.setattr(fit, "AGAIN", 0.0)
+    monkeypatch.setattr(spare, "BESIDE_SECONDS", 3600.0)  # seconds that are expected for a refit: more than there are
+    monkeypatch.setattr(fit, "AGAIN_SECONDS", 0.0)
     fitted = fit_table(flowers(), 60, methods=QUICK)
     train = len(hold_out(flowers()).train)
     said = f"trained on the {train} training rows of 90: no time was left to refit"
@@ -120,23 +120,23 @@ def test_without_time_for_a_refit_it_is_said(
 
 
 def test_an_interrupted_fit_goes_on_with_what_was_tried(runs: Path) -> None:
-    def interrupt(news: News) -> None:
-        if news.stage == "audit":  # in the main thread, as an interruption from the keyboard
+    def interrupt(event: Event) -> None:
+        if event.stage == "audit":  # in the main thread, as an interruption from the keyboard
             done.wait(30)
             raise KeyboardInterrupt
-        if news.record is not None:
+        if event.result is not None:
             done.set()
 
     done = threading.Event()
     with pytest.raises(KeyboardInterrupt):
-        fit_table(flowers(), 120, methods=QUICK, on_news=interrupt)
+        fit_table(flowers(), 120, methods=QUICK, on_event=interrupt)
     (kept,) = (runs / "fits").iterdir()
-    assert list(kept.glob("*/*.json"))
-    news: list[News] = []
-    fit_table(flowers(), 120, methods=QUICK, on_news=news.append)
-    assert news[0].trials >= 1
-    tried = [(item.method, item.record.slot) for item in news if item.record]
-    assert len(set(tried)) == len(tried)
+    assert (kept / "studies.db").is_file()
+    events: list[Event] = []
+    fitted = fit_table(flowers(), 120, methods=QUICK, on_event=events.append)
+    assert events[0].trial >= 1
+    tried = [(event.method, event.result.slot) for event in events if event.result]
+    assert len(set(tried)) == len(tried) == fitted.leaderboard["trials"].sum()
     assert not kept.exists()
 
 

@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from hopular.automl import Fitted, fit_table, load_fitted
-from hopular.automl.fit import hold_out
+from hopular.automl.fit import NO_TIME, hold_out
 from hopular.automl.fitted import check_target
-from hopular.automl.refit import NO_TIME
 from tests.automl.conftest import Watched, flowers
 
 

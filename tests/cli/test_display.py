@@ -6,14 +6,14 @@ import os
 import pty
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from hopular.automl.news import News
-from hopular.cli import display, race
+from hopular.cli import display
 from hopular.trials.events import Event
 from hopular.trials.trial import Trial
 
@@ -27,9 +27,12 @@ EVENTS = (
 CHANGED = Event("note", method="knn", message="its code has changed since 12 May")
 
 
-def news(loss: float, method: str = "glm") -> News:
+PLANNED = Event("planned", trials=2)
+
+
+def ended(loss: float, method: str = "glm") -> Event:
     record = Trial(0, 0, {}, "complete", score=-loss, metrics={"accuracy": 0.9, "log_loss": loss})
-    return News("done", method, record)
+    return Event("trial", method=method, result=replace(record, method=method))
 
 
 def drawn(picture: Any) -> str:
@@ -68,14 +71,14 @@ def test_why_a_method_is_computed_again_is_a_line(capfd: pytest.CaptureFixture[s
     with display.show_progress() as listener:
         listener(CHANGED)
     assert capfd.readouterr().err == "knn: its code has changed since 12 May\n"
-    picture = display._Picture()
+    picture = display._BenchmarkPicture()
     picture(EVENTS[0])
     picture(CHANGED)
     assert "knn" not in drawn(picture)  # where it is a line above
 
 
 def test_the_picture_of_a_benchmark() -> None:
-    picture = display._Picture()
+    picture = display._BenchmarkPicture()
     assert "Preparing" in drawn(picture)
     for event in EVENTS:
         picture(event)
@@ -89,9 +92,9 @@ def test_the_picture_of_a_benchmark() -> None:
 
 
 def test_a_fit_elsewhere_than_on_a_terminal_is_lines_with_the_time_left(capfd: pytest.CaptureFixture[str]) -> None:
-    with race.show_race(90) as listener:
-        for item in (News("plan", methods=("glm", "pls")), news(0.5), news(0.7, "pls"), news(-0.0), News("write")):
-            listener(item)
+    with display.show_fit(90) as listener:
+        for event in (PLANNED, ended(0.5), ended(0.7, "pls"), ended(-0.0), Event("write")):
+            listener(event)
     lines = capfd.readouterr().err.splitlines()
     assert lines[0] == "0:00  1:30 left  trying 2 methods"
     assert "best so far: Generalised linear model, accuracy 0.9000, log loss 0.5 on the validation rows" in lines[1]
@@ -101,9 +104,9 @@ def test_a_fit_elsewhere_than_on_a_terminal_is_lines_with_the_time_left(capfd: p
 
 
 def test_the_picture_of_a_fit() -> None:
-    picture = race._Picture(90)
-    for item in (News("plan", methods=("glm", "pls")), News("start", "pls"), news(0.5)):
-        picture(item)
+    picture = display._FitPicture(90)
+    for event in (PLANNED, Event("start", method="pls"), ended(0.5)):
+        picture(event)
     shown = drawn(picture)
     assert "1:30 left, trying 2 methods" in shown
     assert "best so far, 1 of 2 methods" in shown
@@ -115,14 +118,13 @@ def test_on_a_terminal_noise_goes_to_the_log(runs: Path) -> None:
 import sys
 from hopular.trials.events import Event
 from hopular.cli.benchmark import errors_to_log
-from hopular.cli.display import show_progress
-from hopular.cli.race import show_race
+from hopular.cli.display import show_fit, show_progress
 with show_progress() as listener:
     listener(Event("note", method="knn", message="its code has changed since 12 May"))
 with show_progress(is_verbose=True) as listener, errors_to_log():
     print("noise", file=sys.stderr)
     listener(Event("trial", "iris", "s0", "glm", trial=1, trials=5))
-with show_race(9), errors_to_log():
+with show_fit(9), errors_to_log():
     print("noise", file=sys.stderr)
 """
     ours, theirs = pty.openpty()

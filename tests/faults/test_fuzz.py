@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from hopular.automl.outcome import describe
+from hopular.automl.results import describe
 from hopular.data import DataError, load, make_splits
 from hopular.data.audit import audit
 from hopular.data.sidecar import read_sidecar

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from prefect.task_engine import TaskRunTimeoutError
@@ -19,6 +19,7 @@ from flows.tasks import LONGEST, SPARE, seconds_for
 from hopular.trials import run
 from hopular.trials.budget import Budget, preset
 from hopular.trials.trial import Trial
+from hopular.trials.worker import WorkerPool
 
 
 @pytest.fixture
@@ -76,15 +77,13 @@ def test_a_model_without_a_validation_score_is_given_none(unit: Assignment, monk
 
 
 def test_a_time_out_interrupts_a_search_that_waits_for_its_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    search: Any = object.__new__(run._Search)
-    search.budget, search.jobs, search.study = Budget(), 1, SimpleNamespace(bury=lambda: None, close=lambda: None)
-    search._stop, search._changed = threading.Event(), threading.Condition()
-    search._start = search._spent_at = 0.0
-    monkeypatch.setattr(run._Search, "_work", lambda self, _: self._stop.wait())
+    policy: Any = SimpleNamespace(begin=lambda: None, spend=lambda: None, searches=[MagicMock()])
+    loop = run.Loop(policy, WorkerPool(), "glm", workers=1, threads=1)
+    monkeypatch.setattr(run.Loop, "_work", lambda self, _: self._stopped.wait())
 
     def wait() -> None:
         with timeout(0.2, TaskRunTimeoutError):
-            next(search.iterate())
+            next(loop.iterate())
 
     with ThreadPoolExecutor(1) as pool, pytest.raises(TaskRunTimeoutError):
         pool.submit(wait).result(timeout=20)

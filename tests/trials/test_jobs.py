@@ -1,4 +1,4 @@
-"""Searches that are ended by hand, and searches with several jobs."""
+"""Searches that are ended by hand, and searches with several workers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def children():
 def test_closing_the_iterator_stops_at_once_and_leaves_nothing(problem, sqlite, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang hang hang")
     before, threads = children(), set(threading.enumerate())
-    records = iterate(problem, "actor", Budget(), storage=sqlite, jobs=2)
+    records = iterate(problem, "actor", Budget(), storage=sqlite, workers=2)
     assert next(records).state == "complete"
     assert len(children()) > len(before)
     start = time.monotonic()
@@ -54,9 +54,9 @@ def test_closing_works_while_a_worker_starts_and_before_anything_has(problem, sq
     monkeypatch.setattr(worker_module.subprocess, "Popen", slow_start(worker_module.subprocess.Popen))
     consumer.start()
     wait_for(lambda: len(children()) > len(before))
-    search_ = records.gi_frame.f_locals["self"]
+    loop = records.gi_frame.f_locals["self"]
     start = time.monotonic()
-    search_._stop.set()
+    loop.stop()
     consumer.join()
     assert time.monotonic() - start < 10
     assert children() == before
@@ -98,10 +98,10 @@ def test_an_interruption_from_the_keyboard_leaves_nothing(problem, sqlite, start
 # ----------------------------------------------------------------------------------------------------------- parallel
 
 
-def test_two_jobs_work_side_by_side_in_processes_of_their_own(problem, sqlite, tmp_path, monkeypatch):
+def test_two_workers_are_side_by_side_in_processes_of_their_own(problem, sqlite, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.2")
-    result = search(problem, "constant", Budget(trials=8), storage=sqlite, jobs=2)
+    result = search(problem, "constant", Budget(trials=8), storage=sqlite, workers=2)
     assert result.summary == "8 of 8 trials: 8 complete"
     fits = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
     assert len(fits) == 8
@@ -121,8 +121,8 @@ def test_cores_are_used_once(monkeypatch):
     assert run.cores() == 8
 
 
-@pytest.mark.parametrize(("jobs", "threads"), [(1, 8), (2, 4), (3, 2), (9, 1)])
-def test_jobs_share_the_threads(problem, sqlite, monkeypatch, jobs, threads):
+@pytest.mark.parametrize(("workers", "threads"), [(1, 8), (2, 4), (3, 2), (9, 1)])
+def test_workers_share_the_threads(problem, sqlite, monkeypatch, workers, threads):
     monkeypatch.setattr(run, "cores", lambda: 8)
     made = []
 
@@ -132,5 +132,5 @@ def test_jobs_share_the_threads(problem, sqlite, monkeypatch, jobs, threads):
             super().__init__(problem, threads)
 
     monkeypatch.setattr(worker, "Worker", Noting)
-    assert search(problem, "constant", Budget(trials=2), storage=sqlite, jobs=jobs).complete
-    assert made == [threads] * jobs
+    assert search(problem, "constant", Budget(trials=2), storage=sqlite, workers=workers).complete
+    assert made == [threads] * workers

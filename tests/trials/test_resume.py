@@ -153,7 +153,7 @@ def test_what_a_killed_process_left_is_ended_though_no_time_is_left(problem, new
 
 def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, sqlite, start, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.02")
-    monkeypatch.setattr(run, "PAUSE", 0.1)
+    monkeypatch.setattr(run, "RETRY_PAUSE", 0.1)
     killed = 0
     for record in iterate(problem, "constant", BUDGET, storage=sqlite):
         if record.slot in (1, 6):
@@ -165,16 +165,16 @@ def test_a_worker_killed_at_random_moments_costs_nothing(problem, undisturbed, s
     check(search(problem, "constant", BUDGET, storage=sqlite), undisturbed, sqlite)
 
 
-def share(problem, url, jobs, barrier):
+def share(problem, url, workers, barrier):
     barrier.wait()
-    run_search(problem, url, jobs=jobs)
+    run_search(problem, url, workers=workers)
 
 
 def test_two_processes_share_a_budget(problem, new_storage, start, inline, tmp_path, monkeypatch):
     monkeypatch.setenv("HOPULAR_TEST_LOG", str(tmp_path / "log"))
     monkeypatch.setenv("HOPULAR_TEST_SLEEP", "0.2")
     barrier = FORK.Barrier(2)
-    processes = [start(share, problem, new_storage, jobs, barrier) for jobs in (1, 2)]
+    processes = [start(share, problem, new_storage, workers, barrier) for workers in (1, 2)]
     for process in processes:
         process.join(60)
         assert process.exitcode == 0

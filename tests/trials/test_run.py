@@ -20,9 +20,10 @@ from hopular.data import load
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split, make_splits
 from hopular.methods import MethodError, Run, get_method
-from hopular.trials import run, worker
+from hopular.trials import policy, run, worker
 from hopular.trials.budget import Budget, preset
 from hopular.trials.fit import score_rows
+from hopular.trials.policy import FixedBudget
 from hopular.trials.problem import make_problem
 from hopular.trials.refit import train
 from hopular.trials.run import iterate, read_result, search, study_name
@@ -180,7 +181,7 @@ def test_a_running_trial_is_seen_and_has_its_true_times(problem, new_storage, mo
             return outcomes
 
     monkeypatch.setattr(worker, "Worker", Watched)
-    monkeypatch.setattr(run, "SHOW", 0.0)
+    monkeypatch.setattr(run, "SHOW_SECONDS", 0.0)
     result = search(problem, "learner", Budget(grid_trials=2), storage=new_storage)
     frame = optuna.load_study(study_name=result.study, storage=open_storage(new_storage)).trials_dataframe()
     first, second = seen
@@ -381,8 +382,8 @@ def test_what_cannot_be_searched_is_refused_before_anything_starts(problem, sqli
         search(problem, "constan", Budget(), storage=sqlite)
     with pytest.raises(MethodError, match="not for classification"):
         search(replace(problem, task="classification"), "constant", Budget(), storage=sqlite)
-    with pytest.raises(ValueError, match="jobs is 0"):
-        search(problem, "constant", Budget(), storage=sqlite, jobs=0)
+    with pytest.raises(ValueError, match="workers is 0"):
+        search(problem, "constant", Budget(), storage=sqlite, workers=0)
     with pytest.raises(TypeError, match="tmp"):
         iterate(problem, "constant", Budget(), tmp=1)
 
@@ -403,7 +404,7 @@ def test_time_ends_a_search_and_a_restart_has_what_is_left(problem, new_storage,
             return super().run(jobs, beat=beat, **options)
 
     monkeypatch.setattr(worker, "Worker", Patient)
-    monkeypatch.setattr(run, "BEAT", 0.1)
+    monkeypatch.setattr(policy, "SPEND_SECONDS", 0.1)
     monkeypatch.setenv("HOPULAR_TEST_ACTS", "nothing hang nothing")
     budget = Budget(seconds=2.5)
     start = time.monotonic()
@@ -434,13 +435,13 @@ def test_methods_that_can_stop_by_themselves_are_told_when(problem, sqlite, monk
     result = search(problem, "constant", limits, storage=sqlite, device="cuda")
     (free, *none), (limited, seconds, memory), (late, _, _) = given
     assert none == [None, None]
-    assert free.run.max_seconds is None
-    assert limited.run.max_seconds == 8.0
+    assert free.max_seconds is None
+    assert limited.max_seconds == 8.0
     assert (seconds, memory) == (10, 2**30)
-    assert late.run.max_seconds == 8.0
+    assert late.max_seconds == 8.0
     assert 3.0 < result.best.max_seconds < 4.0  # the search ends before the trial's own limit
-    assert (late.run.device, late.run.threads) == ("cuda", 1)
-    assert free.run.seed == late.run.seed  # a trial's seed is that of its slot
+    assert (late.device, late.threads) == ("cuda", 1)
+    assert free.trial.seed == late.trial.seed  # a trial's seed is that of its slot
 
 
 def test_reading_a_result_tries_nothing(problem, sqlite, monkeypatch):
@@ -469,7 +470,7 @@ def failing(error, times):
 def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sqlite, monkeypatch):
     waited = []
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: waited.append(seconds))
-    monkeypatch.setattr(worker, "Worker", failing(InfrastructureError("no memory to fork"), run.RETRIES))
+    monkeypatch.setattr(worker, "Worker", failing(InfrastructureError("no memory to fork"), FixedBudget.retries))
     assert search(problem, "constant", Budget(trials=2), storage=sqlite).complete
     monkeypatch.setattr(worker, "Worker", failing(InfrastructureError("no memory to fork"), 99))
     with pytest.raises(InfrastructureError, match="no memory"):
@@ -481,7 +482,7 @@ def test_a_worker_that_cannot_start_is_tried_again_but_not_for_ever(problem, sql
 def test_a_worker_lost_again_and_again_is_a_failure_in_the_end(problem, sqlite, monkeypatch):
     outcome = Trial(0, 0, {}, "failed", failure="out-of-memory", message="killed from outside")
     monkeypatch.setattr(threading.Event, "wait", lambda self, seconds=None: None)
-    monkeypatch.setattr(worker, "Worker", failing(LostError([outcome]), run.RETRIES + 1))
+    monkeypatch.setattr(worker, "Worker", failing(LostError([outcome]), FixedBudget.retries + 1))
     result = search(problem, "constant", Budget(trials=2), storage=sqlite)
     assert result.summary == "2 of 2 trials: 1 complete, 1 failed (1 out-of-memory)"
     assert result.trials[0].message == "killed from outside"

@@ -68,7 +68,7 @@ def same(record, other):
 
 
 def test_three_betas_in_one_training_are_what_they_are_alone(problem, sqlite, alone, noting, monkeypatch, tmp_path):
-    monkeypatch.setattr(run, "SHOW", 0.0)
+    monkeypatch.setattr(run, "SHOW_SECONDS", 0.0)
     shown = []
     result = search(
         problem,

@@ -1,4 +1,4 @@
-"""What came of a race: the leaderboard, and the results that a report is made of."""
+"""The leaderboard of a fit, and the results that its report is made of."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pandas as pd
 import psutil
 
 from hopular import __version__
-from hopular.automl.candidate import Array, Candidate
-from hopular.automl.choice import Choice
 from hopular.data.audit import Finding
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
@@ -22,6 +20,8 @@ from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, R
 from hopular.formatting import plural
 from hopular.redaction import without_secrets
 from hopular.trials.budget import DEFAULT_CRITERION, metric_of
+from hopular.trials.run import MethodSearch
+from hopular.trials.select import Array, Choice
 from hopular.trials.trial import Trial
 
 DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
@@ -31,24 +31,24 @@ def make_results(
     dataset: Dataset,
     split: Split,
     findings: Sequence[Finding],
-    candidates: Sequence[Candidate],
+    searches: Sequence[MethodSearch],
     ensemble: Choice | None,
     classes: list[str] | None,
     settings: dict[str, Any],
     command: str,
     delivered: Delivered,
 ) -> Results:
-    """Scores of every method's best model on the test rows, trained on the training rows alone."""
+    """Score every method's best model on the test rows; it was trained on the training rows alone."""
     truth = dataset.y.iloc[split.test].to_numpy()
     units, rows = [], []
-    for candidate in candidates:
-        units.append(_unit(dataset, split.id, candidate))
-        if (best := candidate.best) is not None:
+    for search in searches:
+        units.append(_unit(dataset, split.id, search))
+        if (best := search.best) is not None:
             cost = (best.fit_seconds, best.predict_seconds, best.peak_memory)
-            answer = candidate.test_predictions(best)
-            rows += _scores(dataset, split.id, candidate.name, best.seed, truth, answer, classes, cost)
+            answer = search.predictions(best, "-test")
+            rows += _scores(dataset, split.id, best.method, best.seed, truth, answer, classes, cost)
     if ensemble is not None:
-        members = [member.record for member in ensemble.members]
+        members = [member.trial for member in ensemble.members]
         units.append(_ensemble_unit(dataset, split.id, ensemble))
         rows += _scores(
             dataset, split.id, "ensemble", settings["seed"], truth, ensemble.test_predictions(), classes, _cost(members)
@@ -67,7 +67,7 @@ def make_results(
 
 
 def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str) -> pd.DataFrame:
-    """A row per method, the lowest of `losses` on the validation rows first; those without a model last, with why.
+    """Return a row per method, the lowest of `losses` on the validation rows first; those without a model come last.
 
     `validation` and `test` are in the primary metric, `seconds` is the fit, `trials` counts the settings tried.
     """
@@ -123,39 +123,36 @@ def _scores(
     ]
 
 
-def _cost(records: Sequence[Trial]) -> tuple[float, float, int]:
-    """What an ensemble of models costs: their seconds together, and the largest memory."""
-    seconds = sum(record.fit_seconds for record in records), sum(record.predict_seconds for record in records)
-    return *seconds, max(record.peak_memory for record in records)
+def _cost(trials: Sequence[Trial]) -> tuple[float, float, int]:
+    """Return what an ensemble of models costs: their seconds together, and the largest memory."""
+    seconds = sum(trial.fit_seconds for trial in trials), sum(trial.predict_seconds for trial in trials)
+    return *seconds, max(trial.peak_memory for trial in trials)
 
 
-def _unit(dataset: Dataset, split: str, candidate: Candidate) -> UnitResult:
-    best, records = candidate.best, candidate.records
-    trials = dict(Counter[str](record.state for record in records))
-    if not records:
-        return UnitResult(
-            dataset.name, split, candidate.name, "untried", "not tried: there was no time for a first fit"
-        )
+def _unit(dataset: Dataset, split: str, search: MethodSearch) -> UnitResult:
+    best, tried, name = search.best, search.trials, search.method.name
+    trials = dict(Counter[str](trial.state for trial in tried))
+    if not tried:
+        return UnitResult(dataset.name, split, name, "untried", "not tried: there was no time for a first fit")
     if best is None:
-        failure = next(f"{record.failure}: {record.message}" for record in records if record.failure)
-        seconds = candidate.seconds
-        return UnitResult(dataset.name, split, candidate.name, "failed", failure, trials=trials, search_seconds=seconds)
+        failure = next(f"{trial.failure}: {trial.message}" for trial in tried if trial.failure)
+        return UnitResult(dataset.name, split, name, "failed", failure, trials=trials, search_seconds=search.seconds)
     return UnitResult(
         dataset.name,
         split,
-        candidate.name,
+        name,
         "complete",
         params=best.params,
         valid_score=best.score,
         valid_metrics=best.metrics,
         chosen_by=metric_of(DEFAULT_CRITERION, dataset.task),
         trials=trials,
-        search_seconds=candidate.seconds,
+        search_seconds=search.seconds,
     )
 
 
 def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> UnitResult:
-    members = [[member.candidate.name, member.record.params, round(member.weight, 4)] for member in ensemble.members]
+    members = [[member.method, member.trial.params, round(member.weight, 4)] for member in ensemble.members]
     return UnitResult(
         dataset.name,
         split,
@@ -169,7 +166,7 @@ def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> UnitResult
 
 
 def describe(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
-    """What a report says of a dataset."""
+    """Return what a report says of a dataset."""
     kinds = list(dataset.kinds.values())
     return DatasetFacts(
         name=dataset.name,
