@@ -59,7 +59,7 @@ _MOST_RESTARTS = 5  # of a service within _RESTART_WINDOW; then it is given up
 _RESTART_WINDOW = 600.0  # seconds
 _LOG_LINES = 12  # of a service that did not start, shown with the error
 _UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
-_STOPPED = "The services were stopped while it ran. Run it again: what was finished is not done twice."
+_STOPPED = "Its worker ended while it ran. Run it again: what was finished is not done twice."
 logger = logging.getLogger(__name__)
 
 
@@ -250,9 +250,13 @@ def supervise(mark: str) -> None:
 
 
 def _restart(state: State, name: str) -> State:
-    """Start a service again. What a dead server left goes first, since it may hold its port; flow runs may finish."""
-    if name != "worker":
-        end(marked(f"{state.mark}:{name}"), seconds=5)
+    """Start a service again, without what it left: children of a server hold its port.
+
+    Flow runs of a worker could not be cancelled any more, and would fail at the first line that they write to it.
+    """
+    if name == "worker":
+        _end_work(state, STOP_SECONDS)
+    end(marked(f"{state.mark}:{name}"), seconds=5)
     return _launch(state, name, project_folder())
 
 
@@ -266,10 +270,8 @@ def stop(state: State, seconds: float = STOP_SECONDS) -> None:
         write_state(replace(latest, is_ready=False))
     end(marked(f"{state.mark}:supervisor"), seconds=1)
     state = _latest(state) or state  # it may have restarted something meanwhile
-    pids = _end_work(state, seconds)
+    _end_work(state, seconds)
     servers = [process for process in (find(state.process("prefect")), find(state.process("mlflow"))) if process]
-    if pids and servers:
-        _report_ended(state, pids)
     end(servers, seconds)
     end(marked(state.mark), seconds=1)
     if _latest(state) is not None:
@@ -282,8 +284,8 @@ def _latest(state: State) -> State | None:
     return found if found is not None and found.mark == state.mark else None
 
 
-def _end_work(state: State, seconds: float) -> set[int]:
-    """End the worker and its flow runs, each process before those that it started, and return their numbers.
+def _end_work(state: State, seconds: float) -> None:
+    """End the worker and its flow runs, each process before those that it started, and tell the server.
 
     A flow run is wrapped in a process of Prefect's that ends at once, so this takes more than one round.
     """
@@ -294,7 +296,8 @@ def _end_work(state: State, seconds: float) -> set[int]:
         pids |= {process.pid for process in work}
         runs = roots(process for process in work if worker is None or process.pid != worker.pid)
         end({*runs, *(process for process in work if process == worker)}, max(0.0, deadline - time.monotonic()))
-    return pids
+    if pids:
+        _report_ended(state, pids)
 
 
 def _report_ended(state: State, pids: Collection[int]) -> None:

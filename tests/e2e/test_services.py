@@ -202,10 +202,25 @@ def _kill(project: Project, name: str) -> dict[str, Any]:
     return process
 
 
-def test_down_ends_everything_also_after_a_crash_in_the_middle_of_a_run(project: Project, services: State) -> None:
+def _start_slow_run(project: Project, services: State) -> dict[str, Any]:
+    (project.folder / "slow").unlink(missing_ok=True)
     (slow,) = ask(f"{services.api_url}/deployments/filter", {"deployments": {"name": {"any_": ["slow"]}}})
-    ask(f"{services.api_url}/deployments/{slow['id']}/create_flow_run", {})
+    run: dict[str, Any] = ask(f"{services.api_url}/deployments/{slow['id']}/create_flow_run", {})
     _wait_for((project.folder / "slow").exists)
+    return run
+
+
+def test_a_flow_run_ends_with_its_worker_and_the_server_knows(project: Project, services: State) -> None:
+    run = _start_slow_run(project, services)
+    before = _kill(project, "worker")
+    _wait_for(lambda: _process(project, "worker") != before)
+    assert not psutil.pid_exists(int((project.folder / "slow").read_text()))
+    state = ask(f"{services.api_url}/flow_runs/{run['id']}")["state"]
+    assert state["type"] == "CRASHED"
+
+
+def test_down_ends_everything_also_after_a_crash_in_the_middle_of_a_run(project: Project, services: State) -> None:
+    _start_slow_run(project, services)
     _kill(project, "supervisor")
     _kill(project, "mlflow")
     broken = project.hopular("status")
@@ -229,7 +244,11 @@ def test_ctrl_c_ends_an_up_in_the_foreground(project: Project) -> None:
     state = project.state
     assert state.is_ready
     runs = ask(f"{state.api_url}/flow_runs/filter", {})
-    assert sorted(run["state"]["type"] for run in runs) == ["COMPLETED", "CRASHED"]  # none is left as running
+    assert sorted(run["state"]["type"] for run in runs) == [
+        "COMPLETED",
+        "CRASHED",
+        "CRASHED",
+    ]  # none is left as running
     started.send_signal(signal.SIGINT)
     assert started.wait(timeout=60) == 130
     assert marked(state.mark) == []
