@@ -1,4 +1,4 @@
-"""How much loading adds to bare pandas, on a table of the size of the paper's largest: `python -m benchmarks.data`.
+"""Measure what loading adds to bare pandas, on a table like the paper's largest: `python -m benchmarks.data`.
 
 With HOPULAR_DATA set the table is gesture-phase itself, otherwise random numbers of the same shape.
 """
@@ -24,7 +24,7 @@ ROWS, FEATURES, REPEATS = 9873, 32, 15
 
 
 def table(folder: Path) -> Path:
-    """A CSV file of the shape of gesture-phase."""
+    """Return a CSV file of the shape of gesture-phase."""
     mirror = settings.mirror()
     if mirror is not None:
         return mirror / "gesture_phase" / "gesture_phase.csv"
@@ -37,7 +37,7 @@ def table(folder: Path) -> Path:
 
 
 def seconds(runs: dict[str, Callable[[], object]]) -> dict[str, float]:
-    """The shortest time of each run, taken in turns."""
+    """Return the shortest time of each run, taken in turns."""
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(REPEATS):
         for name, run in runs.items():

@@ -17,14 +17,14 @@ from tqdm import tqdm  # type: ignore[import-untyped,unused-ignore]
 from hopular.data.dataset import DataError
 from hopular.util import retry, whole_file
 
-CONNECT_TIMEOUT = 10.0  # seconds
+_CONNECT_TIMEOUT = 10.0  # seconds
 READ_TIMEOUT = 60.0  # seconds without a byte
 ATTEMPTS = 5
 PAUSES = (1.0, 8.0)  # seconds before the second attempt and, doubling from there, at most
 LONGEST_WAIT = 60.0  # seconds, even if the server asks for more
 MAX_BYTES = 2 * 1024**3
-CHUNK = 1 << 16
-REMEDY = "Check address and network, or get the file yourself (HOPULAR_DATA: a folder with the paper's data files)."
+_CHUNK = 1 << 16
+_REMEDY = "Check address and network, or get the file yourself (HOPULAR_DATA: a folder with the paper's data files)."
 
 
 class UnreachableError(DataError):
@@ -88,12 +88,12 @@ def _download(url: str, part: Path, sha256: str | None) -> None:
         )
     except _Failure as failure:
         kind = DataError if failure.final else UnreachableError
-        raise kind(f"cannot download {_public(url)}: {failure} (attempts: {attempts}). {REMEDY}") from failure
+        raise kind(f"cannot download {_public(url)}: {failure} (attempts: {attempts}). {_REMEDY}") from failure
 
 
 def _transfer(url: str, part: Path) -> None:
     """Write the file as it is on the server into the part file."""
-    headers, timeout = {"Accept-Encoding": "identity"}, (CONNECT_TIMEOUT, READ_TIMEOUT)
+    headers, timeout = {"Accept-Encoding": "identity"}, (_CONNECT_TIMEOUT, READ_TIMEOUT)
     try:
         answer = requests.get(url, headers=headers, stream=True, timeout=timeout)
     except (requests.ConnectionError, requests.Timeout) as error:
@@ -110,7 +110,7 @@ def _transfer(url: str, part: Path) -> None:
         bar = tqdm(desc=name, total=total, unit="B", unit_scale=True, leave=False, disable=not is_shown)
         with part.open("wb") as file, bar:
             try:
-                for chunk in answer.raw.stream(CHUNK, decode_content=False):
+                for chunk in answer.raw.stream(_CHUNK, decode_content=False):
                     have += len(chunk)
                     if have > MAX_BYTES:
                         raise _Failure(f"more bytes than the limit of {MAX_BYTES}", final=True)

@@ -8,13 +8,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from hopular.data import DataError, load
+from hopular.data import DataError, Dataset, load
 from hopular.data.read import read_raw
 from hopular.data.schema import Schema
 from hopular.data.sources.file import read_rows
-from tests.automl.conftest import flowers
 
 pytestmark = pytest.mark.usefixtures("cache")
+
+
+def flowers() -> Dataset:
+    X = pd.DataFrame({"length": [0.5, 1.5, 2.5] * 4, "width": [3.0, 2.0, 1.0] * 4})
+    X["colour"] = pd.Categorical(["blue", "red"] * 6)
+    y = pd.Series(pd.Categorical(["ash", "birch", "cedar"] * 4), name="tree")
+    return Dataset("flowers", X, y, "classification", source="made up")
 
 
 def test_a_schema_survives_json() -> None:

@@ -203,9 +203,9 @@ def test_categories_may_be_numbers() -> None:
     model, seen = HopularModel(), []
     model.schema = Schema((Column("code", "categorical", ("1", "3")), Column("size", "continuous")), "", "regression")
     model.estimator = SimpleNamespace(predict=lambda frame: seen.append(frame) or [0.0] * len(frame))
-    model.predict(None, pd.DataFrame({"size": [1, 2, 3], "code": [1.0, None, 3.0]}, index=[4, 5, 6]))
+    model.predict(None, pd.DataFrame({"size": [1, 2, 3, 4], "code": [1.0, None, 3.0, 7.0]}, index=[4, 5, 6, 7]))
     assert list(seen[0].columns) == ["code", "size"]
-    assert seen[0]["code"].astype(object).where(seen[0]["code"].notna(), None).tolist() == ["1", None, "3"]
+    assert seen[0]["code"].astype(object).where(seen[0]["code"].notna(), None).tolist() == ["1", None, "3", None]
     assert seen[0]["size"].dtype == np.float64
     with pytest.raises(ValueError, match="the model needs size, not among the columns of the new rows"):
         model.predict(None, pd.DataFrame({"code": ["1"]}))

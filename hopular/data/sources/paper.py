@@ -24,8 +24,8 @@ from hopular.data.dataset import DataError, Dataset, Protocol
 from hopular.data.download import fetch
 from hopular.data.registry import Entry, Missing, Repair, find, paper_names
 
-COMMIT = "3e0c39fdc59568349373af573ee52c03305ca105"
-ADDRESS = f"https://raw.githubusercontent.com/ml-jku/hopular/{COMMIT}/hopular/auxiliary/resources"
+_COMMIT = "3e0c39fdc59568349373af573ee52c03305ca105"
+ADDRESS = f"https://raw.githubusercontent.com/ml-jku/hopular/{_COMMIT}/hopular/auxiliary/resources"
 VERSION = "1"  # of what this module makes of the files
 SEED = 1  # of the medium suite's folds
 
@@ -150,7 +150,7 @@ def _dataset(
         X=X,
         y=y,
         task=entry.task,
-        source=f"ml-jku/hopular at {COMMIT[:7]}, {entry.folder}",
+        source=f"ml-jku/hopular at {_COMMIT[:7]}, {entry.folder}",
         defects=entry.defects,
         notes=entry.remarks,
         protocol=protocol,
