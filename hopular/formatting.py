@@ -92,3 +92,8 @@ def plural(count: int, noun: str) -> str:
     """Write a count with its noun: '1 dataset', '3 datasets', '2 searches'."""
     ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
     return f"{count:,} {noun}{ending}"
+
+
+def some(names: Sequence[object], limit: int) -> str:
+    """List the first names, and say how many more there are: 'a, b and 3 more'."""
+    return ", ".join(map(str, names[:limit])) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")

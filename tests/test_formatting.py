@@ -16,6 +16,7 @@ from hopular.formatting import (
     score,
     seconds,
     setting,
+    some,
     spread,
     whole,
 )
@@ -100,3 +101,8 @@ def test_nothing_is_below_zero_by_rounding_alone() -> None:
     assert [write(-0.0) for write in writers] == ["0.00", "0", "0.0000", "0.0 %"]
     assert (number(-0.001), whole(-0.2), percent(-0.0001)) == ("0.00", "0", "0.0 %")
     assert (number(-1.5), whole(-2.0)) == ("-1.50", "-2")
+
+
+def test_a_long_list_of_names_is_cut_short() -> None:
+    assert some(["a", "b"], 2) == "a, b"
+    assert some(range(1205), 3) == "0, 1, 2 and 1,202 more"

@@ -14,7 +14,7 @@ import io
 import lzma
 import re
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
@@ -35,6 +35,7 @@ from hopular.data.text import (
     read_text,
     to_utf8,
 )
+from hopular.formatting import some
 from hopular.util import did_you_mean
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".feather", ".arff", ".xlsx")
@@ -280,10 +281,10 @@ def _the_data_file(path: Path, members: list[zipfile.ZipInfo]) -> zipfile.ZipInf
     visible = [m for m in members if not _hidden(m.filename)]
     found = [m for m in visible if m.filename.lower().endswith(SUFFIXES)]
     if not found:
-        inside = _listing(m.filename for m in visible) or "nothing"
+        inside = some(sorted(m.filename for m in visible), 10) or "nothing"
         raise DataError(f"{path} holds no data file ({', '.join(SUFFIXES)}), but {inside}")
     if len(found) > 1:
-        names = _listing(m.filename for m in found)
+        names = some(sorted(m.filename for m in found), 10)
         raise DataError(f"{path} holds {len(found)} data files, {names}: unpack it and name one of them")
     return found[0]
 
@@ -336,8 +337,3 @@ def _missing(path: Path) -> str:
     if not path.parent.is_dir():
         return f"{path} does not exist, nor does the folder {path.parent}"
     return f"{path} does not exist.{did_you_mean(path.name, (other.name for other in path.parent.iterdir()))}"
-
-
-def _listing(names: Iterable[str]) -> str:
-    names = sorted(names)
-    return ", ".join(names[:10]) + (f" and {len(names) - 10} more" if len(names) > 10 else "")

@@ -52,7 +52,7 @@ from hopular.data.notation import (
     since_1970,
     split_unit,
 )
-from hopular.formatting import plural
+from hopular.formatting import plural, some
 from hopular.util import did_you_mean
 
 KINDS = ("continuous", "categorical", "date", "text", "id", "drop")  # the last three are left out
@@ -109,11 +109,11 @@ class Schema:
         if lacking:
             others = [name for name in frame.columns if name not in names]
             hint = did_you_mean(lacking[0], others)
-            raise DataError(f"the model needs {_some(lacking, 8)}, not among the columns of the new rows.{hint}")
+            raise DataError(f"the model needs {some(lacking, 8)}, not among the columns of the new rows.{hint}")
         notes = []
         extra = [name for name in frame.columns if name not in names and name != self.target]
         if extra:
-            notes.append(f"ignored, as the model does not use it: {_some(extra, 8)}")
+            notes.append(f"ignored, as the model does not use it: {some(extra, 8)}")
         known = without_codes(frame[names], self.missing)
         features = {column.name: _apply(column, known[column.name], notes) for column in self.columns}
         return pd.DataFrame(features, index=frame.index), notes
@@ -233,11 +233,7 @@ def _learned(
 
 def _counted(values: pd.Series[Any]) -> str:
     """Return a count as '2 values (red, blue) count as'."""
-    return f"{plural(len(values), 'value')} ({_some(list(values.unique()), 8)}) count{'s' * (len(values) == 1)} as"
-
-
-def _some(names: Sequence[str], limit: int) -> str:
-    return ", ".join(map(str, names[:limit])) + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+    return f"{plural(len(values), 'value')} ({some(list(values.unique()), 8)}) count{'s' * (len(values) == 1)} as"
 
 
 # ------------------------------------------------------------------------------------------------------------ learning
@@ -279,7 +275,7 @@ def learn_features(frame: pd.DataFrame, kinds: Mapping[str, str] = {}, style: St
         if feature is not None:
             features[name] = feature
     X = pd.DataFrame(features, index=frame.index)
-    return Learned(X, forms, tuple(f"{what}: {_some(where, 20)}" for what, where in notes.items()))
+    return Learned(X, forms, tuple(f"{what}: {some(where, 20)}" for what, where in notes.items()))
 
 
 def learn_target(
@@ -396,7 +392,7 @@ def _blank_labels(column: pd.Series[Any]) -> list[str]:
 
 
 def _quoted(names: Sequence[str]) -> str:
-    return _some([repr(str(name)) for name in names], 5)
+    return some([repr(str(name)) for name in names], 5)
 
 
 # --------------------------------------------------------------------------------------------------------------- rules

@@ -19,7 +19,7 @@ from hopular.data.notation import SIGNS, Array, NumberForm, Style, is_doubtful
 from hopular.data.read import SUFFIXES, RawTable, is_data_file, read_raw, stem
 from hopular.data.schema import learn_features, learn_target, missing_target, read_numbers, without_codes
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
-from hopular.formatting import plural
+from hopular.formatting import plural, some
 from hopular.redaction import without_secrets
 from hopular.util import did_you_mean
 
@@ -161,7 +161,7 @@ def _has_fraction(values: Array) -> bool:
 def _checked_target(raw: pd.DataFrame, sidecar: Sidecar) -> str:
     """Return the target, once it and every other column that the sidecar names is found to be there."""
     columns = [str(column) for column in raw.columns]
-    listed = ", ".join(columns[:50]) + (f" and {len(columns) - 50} more" if len(columns) > 50 else "")
+    listed = some(columns, 50)
     uses = [("target", sidecar.target), ("split", sidecar.split), ("groups", sidecar.groups), ("time", sidecar.time)]
     named = [*uses, *(("drop", column) for column in sidecar.drop), *(("kinds", column) for column in sidecar.kinds)]
     for key, column in named:
