@@ -208,7 +208,7 @@ def _on_one(results: Results, facts: DatasetFacts, best: tuple[str, ...], table:
 
     if len(order) == 1:
         only = f"Only {results.title(order[0])} has finished on {facts.name} ({name} {value(order[0])})"
-        return f"{only}: there is no other to compare."
+        return f"{only}: there is nothing to compare it with."
     if len(best) == len(order):
         return f"All {len(order)} methods tie on {facts.name} ({name} {value(order[0])})."
     if len(best) > 1:
@@ -220,7 +220,7 @@ def _on_one(results: Results, facts: DatasetFacts, best: tuple[str, ...], table:
     other = _naming(results, rival, leader, value(rival))
     lead = f"{results.title(leader)} leads on {facts.name} ({name} {value(leader)}); {other}"
     if noise != noise:
-        return f"{lead} is behind it, and one fit each is too little to say whether that is more than noise."
+        return f"{lead} is behind it, and one fit each cannot tell whether that is more than noise."
     return f"{lead} is {'behind it by more than noise' if gap > noise else 'within noise of it'}."
 
 
@@ -233,9 +233,9 @@ def _on_many(standings: Standings) -> str:
     table = scoring.summarise_ranks(standings.ranks[standings.full], rounds=1)
     order = [str(method) for method in table.index]
     if len(order) == 1 and len(standings.scores.columns) > 1:
-        return f"Only {results.title(order[0])} was run on all of {place}: there is no other to compare."
+        return f"Only {results.title(order[0])} was run on all of {place}: there is nothing to compare it with."
     if len(order) == 1:
-        return f"Only {results.title(order[0])} has run on {place}: there is no other to compare."
+        return f"Only {results.title(order[0])} has run on {place}: there is nothing to compare it with."
     if table["mean"].max() - table["mean"].min() < 1e-9:
         return f"All {len(order)} methods have the same mean rank on {place}: none leads."
     best = [method for method in order if table["mean"][method] - table["mean"][order[0]] < 1e-9]
@@ -249,8 +249,8 @@ def _on_many(standings: Standings) -> str:
     lead = f"{results.title(leader)} leads on {place}; {_naming(results, rival, leader)}"
     if len(tests) * 0.5 ** (n - 1) >= ALPHA:  # the least p-value there can be, with the leader best everywhere
         few = f"{plural(n, 'dataset')} {'is' if n == 1 else 'are'} too few"
-        return f"{lead} is behind it ({figures}), but {few} to say that this is not chance."
-    figures = f"{figures}, p = {_p(adjusted)}{' after Holm' if len(tests) > 1 else ''}"
+        return f"{lead} is behind it ({figures}), but {few} to rule out chance."
+    figures = f"{figures}, {_p(adjusted)}{' after Holm' if len(tests) > 1 else ''}"
     if adjusted < ALPHA:
         return f"{lead} is behind it by more than noise ({figures})."
     return f"{lead} is within noise of it ({figures})."
@@ -310,7 +310,7 @@ def _failed(results: Results, failed: list[UnitResult], total: int) -> str:
 
 
 def _p(p_value: float) -> str:
-    return "below 0.001" if p_value < 0.001 else f"{p_value:.2g}"
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.2g}"
 
 
 def _list(names: Iterable[str]) -> str:

@@ -64,22 +64,22 @@ class PaperTable:
 def paper_tables(standings: Standings, footprint: pd.DataFrame | None) -> list[PaperTable]:
     """Return all tables; `footprint` is what `measure_paper` found, if it ran."""
     return [
-        rank_comparison(standings),
-        medium_rank_comparison(standings),
-        medium_comparison(standings),
-        size_comparison(standings.results, "small"),
-        size_comparison(standings.results, "medium"),
-        memory_comparison(footprint),
-        time_comparison(footprint),
+        _rank_comparison(standings),
+        _medium_rank_comparison(standings),
+        _medium_comparison(standings),
+        _size_comparison(standings.results, "small"),
+        _size_comparison(standings.results, "medium"),
+        _memory_comparison(footprint),
+        _time_comparison(footprint),
     ]
 
 
-def rank_comparison(standings: Standings) -> PaperTable:
+def _rank_comparison(standings: Standings) -> PaperTable:
     """Compare median ranks on the small suite: the paper's among 29 rows, ours among those that have accuracies.
 
     `origin` says whose accuracies a rank is of: "ours", or "published" ones of a group of which we ran no method.
     `low` and `high` bound a 95 % interval of `ours`; `ours_sound` is `ours` without datasets that have serious audit
-    findings, if there are any. A rank depends on who else is ranked, so there is a `difference` only if nearly all of
+    findings, if there are any. A rank depends on what else is ranked, so there is a `difference` only if nearly all of
     the paper's rows have a rank on all datasets.
     """
     table = published_ranks()
@@ -106,10 +106,10 @@ def rank_comparison(standings: Standings) -> PaperTable:
             _PUBLISHED,
             _MORE_THAN_NOISE
             if "difference" in frame.columns
-            else f"No difference to the paper's ranks is shown: that takes {_NEARLY_ALL} rows with a rank on all "
+            else f"No difference from the paper's ranks is shown: that takes {_NEARLY_ALL} rows with a rank on all "
             f"{_SMALL} datasets, and there are {n_full}.",
             *_which_hopular(standings.results),
-            "A rank depends on who else is ranked: other competitors can move it without any change of a method.",
+            "A rank depends on what else is ranked: other competitors can move it without any change in a method.",
         ),
     )
 
@@ -158,7 +158,7 @@ def _judged(table: pd.DataFrame, first: list[str], of: int, least: int) -> pd.Da
 # ------------------------------------------------------------------------------------------------------ medium datasets
 
 
-def medium_rank_comparison(standings: Standings) -> PaperTable:
+def _medium_rank_comparison(standings: Standings) -> PaperTable:
     """Compare median ranks of five methods on the six medium datasets; a difference only if all were run on all."""
     table = published_medium_ranks()
     ranks = _medium_ranks(standings, list(table["method"]))
@@ -175,7 +175,7 @@ def medium_rank_comparison(standings: Standings) -> PaperTable:
             *_which_hopular(standings.results),
             _MORE_THAN_NOISE
             if "difference" in frame.columns
-            else "No difference to the paper's ranks is shown: that takes all five methods on all six datasets.",
+            else "No difference from the paper's ranks is shown: that takes all five methods on all six datasets.",
         ),
     )
 
@@ -188,7 +188,7 @@ def _medium_ranks(standings: Standings, names: list[str]) -> pd.DataFrame:
     return rank_table(matrix, standings.directions, standings.missing).dropna(how="all")
 
 
-def medium_comparison(standings: Standings) -> PaperTable:
+def _medium_comparison(standings: Standings) -> PaperTable:
     """Compare the scores of five methods on the six medium datasets."""
     table = published_scores()
     values = standings.summary.reindex(pd.MultiIndex.from_frame(table[["dataset", "method"]])).reset_index()
@@ -233,7 +233,7 @@ def _which_hopular(results: Results) -> Iterator[str]:
         yield f"Ours is {results.title('hopular')}, not the paper's: a difference may be due to that."
 
 
-def size_comparison(results: Results, suite: Literal["small", "medium"]) -> PaperTable:
+def _size_comparison(results: Results, suite: Literal["small", "medium"]) -> PaperTable:
     """Compare rows and features as the paper counts them with those of our datasets; counts have no noise."""
     table = published_sizes(suite).rename(columns={"rows": "paper"})
     facts = {one.name: (one.rows, one.features - one.categorical, one.categorical) for one in results.datasets}
@@ -258,7 +258,7 @@ def size_comparison(results: Results, suite: Literal["small", "medium"]) -> Pape
     )
 
 
-def memory_comparison(footprint: pd.DataFrame | None) -> PaperTable:
+def _memory_comparison(footprint: pd.DataFrame | None) -> PaperTable:
     """Compare the memory of Hopular and NPTs in GiB: single sample and full batch, smallest and largest model."""
     published = published_footprint()
     keys = ["dataset", "method", "batch"]
@@ -280,7 +280,7 @@ def memory_comparison(footprint: pd.DataFrame | None) -> PaperTable:
     )
 
 
-def time_comparison(footprint: pd.DataFrame | None) -> PaperTable:
+def _time_comparison(footprint: pd.DataFrame | None) -> PaperTable:
     """Compare the milliseconds of a training step; the paper does not name the model, so ours are of the largest."""
     published = published_footprint()
     keys = ["dataset", "method", "batch"]

@@ -57,7 +57,7 @@ _HEADINGS = {
 
 
 @dataclass(frozen=True)
-class ModelView:
+class _ModelView:
     """The model that a fit hands out, as the page shows it."""
 
     method: str
@@ -68,7 +68,7 @@ class ModelView:
 
 
 @dataclass(frozen=True)
-class Tile:
+class _Tile:
     """One figure at the top of the page."""
 
     label: str
@@ -173,13 +173,13 @@ def _meta(results: Results, board: pd.DataFrame) -> list[str]:
     return [*(formatting.plural(count, noun) for count, noun in counts), _moment(results.created)]
 
 
-def _model(results: Results) -> ModelView | None:
+def _model(results: Results) -> _ModelView | None:
     delivered = results.delivered
     if delivered is None:
         return None
     scores = results.scores[results.scores["method"] == delivered.method].set_index("metric")["value"]
     title = model_title([(results.title(name), weight) for name, weight, _ in delivered.members])
-    return ModelView(
+    return _ModelView(
         delivered.method,
         title[0].upper() + title[1:],
         delivered.trained_on[0].upper() + delivered.trained_on[1:],
@@ -188,7 +188,7 @@ def _model(results: Results) -> ModelView | None:
     )
 
 
-def _tiles(standings: Standings) -> list[Tile]:
+def _tiles(standings: Standings) -> list[_Tile]:
     results, placed = standings.results, standings.table[standings.table["place"].notna()]
     if results.delivered is not None:
         return [*_model_tiles(results, results.delivered), *_run_tiles(standings)]
@@ -196,16 +196,16 @@ def _tiles(standings: Standings) -> list[Tile]:
     best = placed[placed["place"] == 1]
     if len(best):
         leader = best["title"].iloc[0] if len(best) == 1 else f"{len(best)} methods tie"
-        tiles.append(Tile("Best mean rank", leader, f"mean rank {formatting.number(best['mean_rank'].iloc[0])}"))
+        tiles.append(_Tile("Best mean rank", leader, f"mean rank {formatting.number(best['mean_rank'].iloc[0])}"))
     for _, mine in placed[placed["method"] == OURS].iterrows():
         place = f"{formatting.place(mine['place'])} of {len(placed)}"
-        tiles.append(Tile(mine["title"], place, f"mean rank {formatting.number(mine['mean_rank'])}"))
+        tiles.append(_Tile(mine["title"], place, f"mean rank {formatting.number(mine['mean_rank'])}"))
     doubtful = sum(facts.is_doubtful for facts in results.datasets)
     note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
-    return [*tiles, Tile("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(standings)]
+    return [*tiles, _Tile("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(standings)]
 
 
-def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
+def _model_tiles(results: Results, delivered: Delivered) -> list[_Tile]:
     """Show the fitted model, its score and its rows."""
     task, total = results.datasets[0].task, results.datasets[0].rows
     metric, rows = METRICS[PRIMARY[task]], [rows for _, _, rows in delivered.members]
@@ -213,25 +213,25 @@ def _model_tiles(results: Results, delivered: Delivered) -> list[Tile]:
     used = formatting.whole(min(rows)) if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
     shares = formatting.plural(len(delivered.members), "member")
     return [
-        Tile(
+        _Tile(
             "The model",
             results.title(delivered.method),
             shares if len(delivered.members) > 1 else "chosen by validation",
         ),
-        Tile(metric.title, formatting.score(float(scores["value"].iloc[0])), "on the test rows"),
-        Tile("Rows trained on", used, f"of {total:,}"),
+        _Tile(metric.title, formatting.score(float(scores["value"].iloc[0])), "on the test rows"),
+        _Tile("Rows trained on", used, f"of {total:,}"),
     ]
 
 
-def _run_tiles(standings: Standings) -> list[Tile]:
+def _run_tiles(standings: Standings) -> list[_Tile]:
     """Show how many searches were run, and for how long."""
     results, failed, untried = standings.results, len(standings.failed), len(untried_units(standings.results))
     note = f"{failed} failed" if failed else "none failed"
     searches = formatting.whole(len(results.units) - untried)
-    tiles = [Tile("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
+    tiles = [_Tile("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
     spent = sum(unit.search_seconds for unit in results.units)
     if spent:
-        tiles.append(Tile("Search time", formatting.seconds(spent), "summed over all processes"))
+        tiles.append(_Tile("Search time", formatting.seconds(spent), "summed over all processes"))
     return tiles
 
 
@@ -267,7 +267,7 @@ def _notices(standings: Standings) -> list[str]:
 
 
 @dataclass(frozen=True)
-class MakerRow:
+class _MakerRow:
     """Units of one method that were made with the same code, libraries and device."""
 
     title: str
@@ -275,7 +275,7 @@ class MakerRow:
     maker: Maker  # of the first of them
 
 
-def _makers(results: Results) -> list[MakerRow]:
+def _makers(results: Results) -> list[_MakerRow]:
     """List what the units of each method were made with, in one row unless they differ."""
     groups: dict[tuple[object, ...], list[tuple[UnitResult, Maker]]] = defaultdict(list)
     for unit in results.units:
@@ -284,7 +284,7 @@ def _makers(results: Results) -> list[MakerRow]:
             groups[unit.method, *same].append((unit, maker))
     counts = Counter(unit.method for unit in results.units)
     return [
-        MakerRow(
+        _MakerRow(
             title=results.title(units[0][0].method),
             units=formatting.plural(len(units), "unit")
             if len(units) == counts[units[0][0].method]
@@ -345,7 +345,7 @@ def _moment(created: str) -> str:
 
 
 @dataclass(frozen=True)
-class Heading:
+class _Heading:
     """A column of a table."""
 
     heading: str
@@ -353,30 +353,30 @@ class Heading:
 
 
 @dataclass(frozen=True)
-class PaperView:
+class _PaperView:
     """A table of the paper, ready to be shown; each cell is a value to sort by and its text."""
 
     title: str
     note: str
     has_ours: bool
-    columns: tuple[Heading, ...]
+    columns: tuple[_Heading, ...]
     rows: tuple[tuple[tuple[Any, str], ...], ...]
 
 
-def _paper_views(standings: Standings, footprint: pd.DataFrame | None) -> list[PaperView]:
+def _paper_views(standings: Standings, footprint: pd.DataFrame | None) -> list[_PaperView]:
     """Return all tables, those first of which something was run here."""
     views = [_view(table) for table in paper_tables(standings, footprint)]
     return sorted(views, key=lambda view: not view.has_ours)
 
 
-def _view(table: PaperTable) -> PaperView:
+def _view(table: PaperTable) -> _PaperView:
     frame = table.frame
     if "title" in frame.columns:  # the paper's name of a method says more than ours
         frame = frame.drop(columns="method")
     if "method" in frame.columns:
         frame = frame.assign(method=[title_of(name) for name in frame["method"]])
     columns = tuple(
-        Heading(
+        _Heading(
             _HEADINGS.get(name, name.replace("_", " ").capitalize()),
             pd.api.types.is_numeric_dtype(frame[name]) and not pd.api.types.is_bool_dtype(frame[name]),
         )
@@ -384,7 +384,7 @@ def _view(table: PaperTable) -> PaperView:
     )
     cells = [_cells(frame[name], is_difference=name == "difference") for name in frame.columns]
     rows = tuple(zip(*cells, strict=True))
-    return PaperView(table.title, " ".join((f"{table.source}.", *table.notes)), table.has_ours, columns, rows)
+    return _PaperView(table.title, " ".join((f"{table.source}.", *table.notes)), table.has_ours, columns, rows)
 
 
 def _cells(values: pd.Series[Any], *, is_difference: bool) -> list[tuple[Any, str]]:

@@ -31,7 +31,6 @@ from hopular.report import plots
 from hopular.report.leaderboard import OURS
 from hopular.report.plots import Scale, span
 
-NAN = math.nan
 _ROPE = 0.01  # a difference that does not matter in practice: of accuracy, or as a share of a loss
 _Summary = Mapping[tuple[str, str], Mapping[Any, Any]]  # rows of `summarise` of one dataset by metric and method
 
@@ -367,12 +366,12 @@ def _bounds(summary: _Summary, metric: str, method: str) -> tuple[float, float, 
 
 
 def _at(summary: _Summary, metric: str, method: str, column: str) -> float:
-    return float(summary[metric, method][column]) if (metric, method) in summary else NAN
+    return float(summary[metric, method][column]) if (metric, method) in summary else math.nan
 
 
 def _setting(unit: UnitResult, task: Task) -> Setting:
     trials = ", ".join(f"{count} {state}" for state, count in unit.trials.items() if count)
-    score = NAN if unit.valid_score is None else abs(unit.valid_score)
+    score = math.nan if unit.valid_score is None else abs(unit.valid_score)
     params = json.dumps(dict(unit.params), ensure_ascii=False, default=str)
     return Setting(title(unit.method, unit.params), unit.split, _named([_deciding(unit, task)]), score, trials, params)
 

@@ -59,15 +59,13 @@ def test_large_errors_are_written_out():
 
 def test_one_fit_without_an_interval_is_too_little():
     results = make_results({"d": {"xgboost": [0.9], "hopular": [0.8]}}, width=math.nan)
-    assert headline(results).endswith(
-        "is behind it, and one fit each is too little to say whether that is more than noise."
-    )
+    assert headline(results).endswith("is behind it, and one fit each cannot tell whether that is more than noise.")
 
 
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        ({"d": {"svm": [0.9]}}, "Only SVM has finished on d (accuracy 0.9): there is no other to compare."),
+        ({"d": {"svm": [0.9]}}, "Only SVM has finished on d (accuracy 0.9): there is nothing to compare it with."),
         ({"d": {"svm": [0.9], "knn": [0.9]}}, "All 2 methods tie on d (accuracy 0.9)."),
         (
             {"d": {"svm": [0.9], "knn": [0.9], "lda": [0.1]}},
@@ -80,7 +78,7 @@ def test_one_fit_without_an_interval_is_too_little():
         ),
         (
             {"d": {"svm": [0.5]}, "e": {"svm": [0.6]}},
-            "Only SVM has run on these 2 datasets: there is no other to compare.",
+            "Only SVM has run on these 2 datasets: there is nothing to compare it with.",
         ),
         (
             {"d": {"svm": [0.5], "knn": [0.5]}, "e": {"svm": [0.6], "knn": [0.6]}},
@@ -93,7 +91,7 @@ def test_one_fit_without_an_interval_is_too_little():
         (
             {"d": {"own": [0.5], "hopular": [0.4]}, "e": {"own": [0.6], "hopular": [0.5]}},
             "own leads on these 2 datasets; Hopular is behind it (mean rank 1.00 against 2.00), but 2 datasets are too "
-            "few to say that this is not chance.",
+            "few to rule out chance.",
         ),
     ],
 )
@@ -152,7 +150,7 @@ def test_headline_and_table_of_pairs_agree():
 
 def test_few_datasets_cannot_tell_many_methods_apart():
     table = {f"d{i}": {f"method{m:02}": [0.9 - m / 50 + i / 100] for m in range(20)} for i in range(8)}
-    assert headline(make_results(table)).endswith("but 8 datasets are too few to say that this is not chance.")
+    assert headline(make_results(table)).endswith("but 8 datasets are too few to rule out chance.")
 
 
 def test_methods_on_different_datasets_are_not_compared():
@@ -160,7 +158,7 @@ def test_methods_on_different_datasets_are_not_compared():
     assert headline(make_results(table)) == "No method was run on all of these 2 datasets, so none leads."
     table["d1"]["svm"] = [0.1]
     assert headline(make_results(table)) == (
-        "Only SVM was run on all of these 2 datasets: there is no other to compare."
+        "Only SVM was run on all of these 2 datasets: there is nothing to compare it with."
     )
 
 
@@ -189,7 +187,7 @@ def test_no_results_at_all():
 def test_a_sentence_for_each_dataset():
     results = make_results({"d": {"svm": [0.9], "knn": None}, "e": {"svm": [0.9], "knn": [0.5]}, "f": {"svm": None}})
     assert per_dataset(results) == {
-        "d": "Only SVM has finished on d (accuracy 0.9): there is no other to compare. "
+        "d": "Only SVM has finished on d (accuracy 0.9): there is nothing to compare it with. "
         "1 unit of 2 failed and ranks last: Nearest neighbours.",
         "e": "SVM leads on e (accuracy 0.9); Nearest neighbours (0.5) is behind it by more than noise.",
         "f": "No method has finished on f. 1 unit of 1 failed and ranks last: SVM.",
@@ -245,3 +243,8 @@ def test_what_is_shown_of_a_benchmark_is_computed_once(monkeypatch: pytest.Monke
     write_report(standings, tmp_path / "report.html")
     write_plots(standings, tmp_path)
     assert calls == dict.fromkeys([name for names in functions.values() for name in names], 1)
+
+
+def test_a_tiny_p_value_is_written_as_a_bound():
+    clear = {f"d{i:02}": {"catboost": [0.9 + i / 1000], "hopular": [0.8]} for i in range(12)}
+    assert headline(make_results(clear)).endswith("(mean rank 1.00 against 2.00, p < 0.001).")

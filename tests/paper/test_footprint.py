@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from hopular.evaluation.verdict import Standings
 from hopular.paper import footprint
 from hopular.paper.footprint import (
     MODELS,
@@ -20,8 +21,9 @@ from hopular.paper.footprint import (
     run_case,
     training_step,
 )
-from hopular.paper.tables import memory_comparison, time_comparison
+from hopular.paper.tables import paper_tables
 from search_spaces import hopular, npt
+from tests.evaluation.benchmarks import make_results
 
 
 def test_smallest_and_largest_are_the_ends_of_the_papers_grids():
@@ -70,7 +72,8 @@ def test_each_device_has_figures_of_its_own(cases: list[Case], monkeypatch: pyte
     use_device(monkeypatch, "cpu")
     assert set(measure_paper(cases.append)["device"]) == {"cpu"}
     assert len(cases) == 16
-    tables = [memory_comparison(kept_footprint()), time_comparison(kept_footprint())]
+    *_, memory, step_time = paper_tables(Standings(make_results({})), kept_footprint())
+    tables = [memory, step_time]
     assert [int(table.frame["ours"].notna().sum()) for table in tables] == [8, 4]
     assert all("the cuda of this machine" in table.notes[0] for table in tables)
 

@@ -21,13 +21,11 @@ from hopular.paper.tables import (
     WITHOUT_METHOD,
     PaperTable,
     group_accuracies,
-    memory_comparison,
     published_footprint,
     published_medium_ranks,
     published_ranks,
     published_scores,
     published_sizes,
-    time_comparison,
 )
 from tests.evaluation.benchmarks import make_results, with_architecture
 
@@ -62,20 +60,20 @@ def medium_scores(datasets: Sequence[str]) -> Results:
     )
 
 
+def paper_tables(results: Results, footprint: pd.DataFrame | None = None) -> dict[str, PaperTable]:
+    return {table.name: table for table in tables.paper_tables(Standings(results), footprint)}
+
+
 def rank_comparison(results: Results) -> PaperTable:
-    return tables.rank_comparison(Standings(results))
+    return paper_tables(results)["median-ranks"]
 
 
 def medium_rank_comparison(results: Results) -> PaperTable:
-    return tables.medium_rank_comparison(Standings(results))
+    return paper_tables(results)["medium-ranks"]
 
 
 def medium_comparison(results: Results) -> PaperTable:
-    return tables.medium_comparison(Standings(results))
-
-
-def paper_tables(results: Results) -> list[PaperTable]:
-    return tables.paper_tables(Standings(results), None)
+    return paper_tables(results)["medium"]
 
 
 def by_title(table: PaperTable) -> pd.DataFrame:
@@ -83,22 +81,22 @@ def by_title(table: PaperTable) -> pd.DataFrame:
 
 
 def test_all_tables_without_any_results_of_the_paper():
-    tables = paper_tables(make_results({"iris": {"svm": [0.9]}}))
-    assert [table.name for table in tables] == [
+    found = paper_tables(make_results({"iris": {"svm": [0.9]}}))
+    assert list(found) == [
         *("median-ranks", "medium-ranks", "medium", "small-sizes", "medium-sizes", "memory", "step-time")
     ]
-    for table in tables:
+    for table in found.values():
         assert set(table.frame.columns) >= {"paper", "ours"}, table.name
         assert not table.has_ours
         assert ("difference" in table.frame.columns) == (table.name not in RANKS)
         assert ("is_more_than_noise" in table.frame.columns) == (table.name in JUDGED)
         assert table.frame["paper"].notna().all()
         assert table.source
-    assert [len(table.frame) for table in tables] == [29, 5, 30, 21, 6, 48, 24]
+    assert [len(table.frame) for table in found.values()] == [29, 5, 30, 21, 6, 48, 24]
 
 
 def test_no_results_at_all():
-    assert not any(table.has_ours for table in paper_tables(make_results({})))
+    assert not any(table.has_ours for table in paper_tables(make_results({})).values())
 
 
 # ------------------------------------------------------------------------------------------------------------ the ranks
@@ -251,7 +249,8 @@ def test_what_failed_has_no_figure_of_ours():
 def test_sizes_that_differ_are_marked():
     results = make_results({"glass": {"svm": [0.9]}, "ecoli": {"svm": [0.9]}})
     facts = replace(results.datasets[0], rows=214, features=9, categorical=0)
-    table = paper_tables(replace(results, datasets=(facts, results.datasets[1])))[3].frame.set_index("dataset")
+    found = paper_tables(replace(results, datasets=(facts, results.datasets[1])))
+    table = found["small-sizes"].frame.set_index("dataset")
     assert table.loc["glass", ["paper", "ours", "difference"]].tolist() == [214, 214, 0]
     assert table["is_more_than_noise"].to_dict() == {name: name == "ecoli" for name in table.index}
 
@@ -265,12 +264,13 @@ def test_our_footprint_stands_beside_the_papers():
         ],
         columns=["dataset", "method", "model", "batch", "gib", "milliseconds", "failure"],
     )
-    memory = memory_comparison(measured).frame.set_index(["dataset", "method", "batch", "model"])
+    found = paper_tables(make_results({}), measured)
+    memory = found["memory"].frame.set_index(["dataset", "method", "batch", "model"])
     assert memory["ours"].dropna().tolist() == [3.0, 9.0]
     assert memory.loc[("sulfur", "npt", "full", "smallest"), "difference"] == pytest.approx(3 - 35.95)
     assert memory.loc[("sulfur", "npt", "full", "largest"), "is_out_of_memory"]
     assert memory["reason"].value_counts().to_dict() == {"": 47, "more than 20.0 GiB": 1}
-    step = time_comparison(measured).frame.set_index(["dataset", "method", "batch"])
+    step = found["step-time"].frame.set_index(["dataset", "method", "batch"])
     assert step.loc[("sulfur", "npt", "full"), ["paper", "ours"]].tolist() == [159.86, 300.0]
 
 
