@@ -177,11 +177,27 @@ def association_weights(query: Tensor, key: Tensor, absent: Tensor | None = None
 # ---------------------------------------------------------------------------------------------------------------- H_f
 
 
+def _outer(a: Tensor, b: Tensor) -> Tensor:
+    """Return the products (k, M, j, i, b) of every two attributes of a row, summed over the components."""
+    total = a[:, :, 0, :, None] * b[:, :, 0, None]
+    for c in range(1, a.shape[2]):
+        total.addcmul_(a[:, :, c, :, None], b[:, :, c, None])
+    return total
+
+
+def _sum_products(p: Tensor, x: Tensor, dim: int, out: Tensor) -> None:
+    """Sum p (k, M, j, i, b) times each component of x (k, M, h, j or 1, i or 1, b) over `dim` of p."""
+    h = out.shape[2]
+    if h * p.numel() <= CHUNK:  # all at once, where calls take longer than their work
+        torch.sum(p[:, :, None] * x, dim=dim + 1, out=out)
+        return
+    for c in range(h):
+        torch.sum(p * x[:, :, c], dim=dim, out=out[:, :, c])
+
+
 def _attribute_weights(query: Tensor, key: Tensor) -> Tensor:
     """Return the associations (k, M, j, i, b) of a chunk, a softmax over the attribute j that attribute i reads."""
-    scores = key[:, :, 0, :, None] * query[:, :, 0, None]
-    for c in range(1, query.shape[2]):
-        scores.addcmul_(key[:, :, c, :, None], query[:, :, c, None])
+    scores = _outer(key, query)
     return torch.softmax(scores, dim=2, out=scores)
 
 
@@ -190,7 +206,7 @@ class _AssociateAttributes(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, dropout: DropoutPool | None) -> Tensor:
-        members, networks, h, d, rows = query.shape
+        members, networks, _, d, rows = query.shape
         out = query.new_empty(query.shape)
         kept, masks = [], []
         keeps = any(ctx.needs_input_grad) and members * networks * d * d * rows <= KEEP
@@ -205,9 +221,7 @@ class _AssociateAttributes(torch.autograd.Function):
                 read = _drop(p, masks[-1])
             if keeps:
                 kept += [p] if read is p else [p, read]
-            part = _cut(out, k, r)
-            for c in range(h):
-                torch.sum(read * v[:, :, c, :, None], dim=2, out=part[:, :, c])
+            _sum_products(read, v.unsqueeze(4), 2, out=_cut(out, k, r))
         ctx.save_for_backward(query, key, value, *kept)
         ctx.masks, ctx.chunks = masks, chunks
         return out
@@ -216,7 +230,6 @@ class _AssociateAttributes(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, d_out: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
-        h = query.shape[2]
         d_query, d_key, d_value = (query.new_empty(query.shape) for _ in range(3))
         for i, (k, r) in enumerate(ctx.chunks):
             q, kk, v, d_o = (_cut(x, k, r) for x in (query, key, value, d_out))
@@ -228,15 +241,10 @@ class _AssociateAttributes(torch.autograd.Function):
                 p = _attribute_weights(q, kk)
                 read = p if mask is None else _drop(p, mask)
             into_q, into_k, into_v = (_cut(x, k, r) for x in (d_query, d_key, d_value))
-            d_read = v[:, :, 0, :, None] * d_o[:, :, 0, None]
-            for c in range(h):
-                if c:
-                    d_read.addcmul_(v[:, :, c, :, None], d_o[:, :, c, None])
-                torch.sum(read * d_o[:, :, c, None], dim=3, out=into_v[:, :, c])
-            d_scores = _softmax_backward(d_read, p, read, dim=2)
-            for c in range(h):
-                torch.sum(d_scores * kk[:, :, c, :, None], dim=2, out=into_q[:, :, c])
-                torch.sum(d_scores * q[:, :, c, None], dim=3, out=into_k[:, :, c])
+            _sum_products(read, d_o.unsqueeze(3), 3, out=into_v)
+            d_scores = _softmax_backward(_outer(v, d_o), p, read, dim=2)
+            _sum_products(d_scores, kk.unsqueeze(4), 2, out=into_q)
+            _sum_products(d_scores, q.unsqueeze(3), 3, out=into_k)
         return d_query, d_key, d_value, None
 
 

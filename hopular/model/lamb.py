@@ -64,7 +64,7 @@ class Lamb(torch.optim.Optimizer):
             "second": torch.zeros_like(flat),
             "slow": _flatten(self._slow),
         }
-        self._share_gradients()
+        self._lay_out()
 
     @property
     def flat(self) -> Tensor:
@@ -78,46 +78,45 @@ class Lamb(torch.optim.Optimizer):
         slow: Tensor = self.state[self.flat]["slow"]
         return slow
 
-    def _share_gradients(self) -> None:
-        """Let autograd add to one flat gradient."""
-        self.flat.grad = torch.zeros_like(self.flat)
-        pieces = torch.split(self.flat.grad, [p.numel() for p in self._parameters])
-        self._gradients = [piece.view(p.shape) for p, piece in zip(self._parameters, pieces, strict=True)]
-        for p, gradient in zip(self._parameters, self._gradients, strict=True):
-            p.grad = gradient
+    def _lay_out(self) -> None:
+        """Make room for the flat gradient and the direction, and cut both, and the weights, into blocks."""
+        self.flat.grad, self._direction = torch.zeros_like(self.flat), torch.empty_like(self.flat)
+        self._blocks = [self._cut(x) for x in (self.flat, self.flat.grad, self._direction)]
+        self.zero_grad()
 
-    def _take_gradients(self) -> None:
-        """Take over gradients that lie elsewhere: `network.zero_grad()` makes autograd begin new ones."""
-        for p, gradient in zip(self._parameters, self._gradients, strict=True):
-            if p.grad is not gradient:
-                gradient.copy_(torch.zeros_like(gradient) if p.grad is None else p.grad)
-                p.grad = gradient
-
-    def _blocks(self, flat: Tensor) -> list[Tensor]:
+    def _cut(self, flat: Tensor) -> list[Tensor]:
         """Return views (count, K, size) of the parameters of each size."""
         members, sizes = len(self._parameters[0]), [p.numel() for p in self._parameters]
         counts = [(size, len(list(same))) for size, same in groupby(sizes)]
         pieces = torch.split(flat, [size * count for size, count in counts])
         return [piece.view(count, members, -1) for piece, (_, count) in zip(pieces, counts, strict=True)]
 
-    def _direction(self, group: dict[str, Any]) -> Tensor:
-        """Update both moments; return the direction of descent -(m_hat / (sqrt(v_hat) + eps) + decay w).
+    def _take_gradients(self) -> Tensor:
+        """Copy all gradients into the flat one: autograd begins new ones faster than it adds to those of before."""
+        flat = self.flat.grad
+        assert flat is not None
+        gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
+        torch.cat([gradient.flatten() for gradient in gradients], out=flat)
+        self.zero_grad()
+        return flat
+
+    def _descend(self, group: dict[str, Any]) -> None:
+        """Update both moments; write the direction of descent -(m_hat / (sqrt(v_hat) + eps) + decay w).
 
         Adam's fused kernel adds its step, at a rate of 1, to what stands for the weights: the decay alone.
         """
-        state, gradient = self.state[self.flat], self.flat.grad
-        assert gradient is not None
+        state, gradient, out = self.state[self.flat], self._take_gradients(), self._direction
         if group["max_gradient"] is not None:
             gradient.clamp_(-group["max_gradient"], group["max_gradient"])
         if group["max_gradient_norm"] is not None:
-            blocks = self._blocks(gradient)
-            norms = torch.stack([torch.linalg.vector_norm(block, dim=(0, 2)) for block in blocks])
-            excess = (torch.linalg.vector_norm(norms, dim=0) / group["max_gradient_norm"]).clamp_(min=1.0)
+            blocks = self._blocks[1]
+            norms = torch.linalg.vector_norm(torch.cat(_norms(blocks)), dim=0)
+            excess = (norms / group["max_gradient_norm"]).clamp_(min=1.0)
             if (excess > 1).any():
                 for block in blocks:
                     block.div_(excess[:, None])
         state["step"] += 1
-        out = torch.mul(self.flat, -group["weight_decay"])
+        torch.mul(self.flat, -group["weight_decay"], out=out)
         torch._fused_adam_(
             [out],
             [gradient],
@@ -133,12 +132,11 @@ class Lamb(torch.optim.Optimizer):
             amsgrad=False,
             maximize=False,
         )
-        gradient.zero_()
-        return out
 
-    def zero_grad(self, set_to_none: bool = False) -> None:
-        """Forget gradients; they are never None, since all parameters share one tensor of them."""
-        self._share_gradients()
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget gradients."""
+        for p in self._parameters:
+            p.grad = None if set_to_none or p.grad is None else p.grad.zero_()
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -147,11 +145,11 @@ class Lamb(torch.optim.Optimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._take_gradients()
         group = self.param_groups[0]
-        direction = self._direction(group)
-        for weight, towards in zip(self._blocks(self.flat), self._blocks(direction), strict=True):
-            weight.addcmul_(towards, trust_ratio(weight, towards)[..., None], value=group["lr"])
+        self._descend(group)
+        weights, _, directions = self._blocks
+        for weight, towards, ratio in zip(weights, directions, trust_ratios(weights, directions), strict=True):
+            weight.addcmul_(towards, ratio[..., None], value=group["lr"])
         self._follow(group)
         return loss
 
@@ -171,7 +169,7 @@ class Lamb(torch.optim.Optimizer):
         flat = _flatten(self._parameters)
         self.param_groups[0]["params"] = [flat]
         self.state[flat] = {"step": state["step"], **moments, "slow": _flatten(self._slow)}
-        self._share_gradients()
+        self._lay_out()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from `state_dict()` of an optimiser of the same parameters; the weights themselves are not in it."""
@@ -181,11 +179,17 @@ class Lamb(torch.optim.Optimizer):
         self.param_groups[0].update({k: v for k, v in state_dict["param_groups"][0].items() if k != "params"})
 
 
-def trust_ratio(weight: Tensor, direction: Tensor) -> Tensor:
+def _norms(blocks: Sequence[Tensor]) -> list[Tensor]:
+    """Return the norms (count, K) of parameters in blocks (count, K, size)."""
+    return [torch.linalg.vector_norm(block, dim=-1) for block in blocks]
+
+
+def trust_ratios(weights: Sequence[Tensor], directions: Sequence[Tensor]) -> Sequence[Tensor]:
     """Return LAMB's rate of each parameter: its clamped norm over its direction's norm, 1 where either is 0."""
-    of_weight, of_direction = (torch.linalg.vector_norm(x, dim=-1) for x in (weight, direction))
+    of_weight, of_direction = (torch.cat(_norms(blocks)) for blocks in (weights, directions))
     ratio = of_weight.clamp(max=MAX_WEIGHT_NORM) / of_direction
-    return torch.where((of_weight > 0) & (of_direction > 0), ratio, 1.0)
+    ratio = torch.where((of_weight > 0) & (of_direction > 0), ratio, 1.0)
+    return torch.split(ratio, [len(block) for block in weights])
 
 
 class Lookahead(Lamb):

@@ -157,7 +157,9 @@ class Norm(nn.Module):
         self.shift = draw.constant(units, 1, value=0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.addcmul(self.shift, normalise(x, self.epsilon), self.gain)
+        apply: Any = _ScaledNorm.apply
+        y: Tensor = apply(x, self.gain, self.shift, self.epsilon)
+        return y
 
 
 def normalise(x: Tensor, epsilon: float = EPSILON) -> Tensor:
@@ -167,14 +169,19 @@ def normalise(x: Tensor, epsilon: float = EPSILON) -> Tensor:
     return normalised
 
 
+def _standardise(x: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """Return x with mean 0 and variance 1 over its last but one dimension, and what its centred values are times."""
+    centred = x - x.mean(-2, keepdim=True)
+    scale = centred.square().mean(-2, keepdim=True).add_(epsilon).rsqrt_()
+    return centred.mul_(scale), scale
+
+
 class _Normalise(torch.autograd.Function):
     """LayerNorm over the last but one dimension, for which torch has no kernel."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, epsilon: float) -> Tensor:
-        centred = x - x.mean(-2, keepdim=True)
-        scale = centred.square().mean(-2, keepdim=True).add_(epsilon).rsqrt_()
-        normalised = centred.mul_(scale)
+        normalised, scale = _standardise(x, epsilon)
         ctx.save_for_backward(normalised, scale)
         return normalised
 
@@ -185,3 +192,24 @@ class _Normalise(torch.autograd.Function):
         along = (gradient * normalised).mean(-2, keepdim=True)
         out = gradient - gradient.mean(-2, keepdim=True)
         return out.addcmul_(normalised, along, value=-1).mul_(scale), None
+
+
+class _ScaledNorm(torch.autograd.Function):
+    """The same with gain and shift (K, units, 1), in one pass fewer than by itself."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, gain: Tensor, shift: Tensor, epsilon: float) -> Tensor:
+        normalised, scale = _standardise(x, epsilon)
+        ctx.save_for_backward(normalised, scale, gain)
+        return torch.addcmul(shift, normalised, gain)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        normalised, scale, gain = ctx.saved_tensors
+        along = gradient * normalised
+        mean_map = gain.mT / gain.shape[1]
+        d_gain, d_shift = along.sum(-1, keepdim=True), gradient.sum(-1, keepdim=True)
+        mean_along, mean = torch.bmm(mean_map, along), torch.bmm(mean_map, gradient)
+        out = torch.mul(gradient, gain, out=along).sub_(mean)
+        return out.addcmul_(normalised, mean_along, value=-1).mul_(scale), d_gain, d_shift, None

@@ -55,7 +55,8 @@ class Waves(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(K, count, b) -> (K, outputs, count, b)."""
-        waves = torch.cos(2 * math.pi * torch.addcmul(self.phase, x[:, :, None], self.frequency))
+        turn = 2 * math.pi
+        waves = torch.cos(torch.addcmul(turn * self.phase, x[:, :, None], turn * self.frequency))
         return torch.matmul(self.weight, waves).transpose(1, 2)
 
 

@@ -292,8 +292,7 @@ def test_schedulers_of_torch_drive_the_rate(schedule: str) -> None:
 
 def test_gradients_are_consumed_and_the_slow_weights_have_none() -> None:
     run = Run(draws(0.1, 0)).step(draws(0.1, 1), 0.01)
-    assert all(p.grad is not None and p.grad.count_nonzero() == 0 for p in run.fast)
-    assert all(p.grad is None for p in run.slow)
+    assert all(p.grad is None for p in (*run.fast, *run.slow))
 
 
 @pytest.mark.parametrize("who", ["optimizer", "optimizer, to zero", "network"])
@@ -307,9 +306,6 @@ def test_gradients_can_be_forgotten(who: str) -> None:
         else:
             run.optimizer.zero_grad(set_to_none=who == "optimizer")
     assert_equal(run.step(gradients, 0.01).fast, expected.fast)
-    assert run.optimizer.flat.grad is not None
-    assert run.fast[0].grad is not None
-    assert run.fast[0].grad.untyped_storage().data_ptr() == run.optimizer.flat.grad.untyped_storage().data_ptr()
 
 
 def test_a_closure_computes_the_loss_and_its_gradients() -> None:
