@@ -78,6 +78,14 @@ def choose_sizes(
     return _with_given(named, n_blocks=n_blocks, n_networks=n_networks, embedding_dim=embedding_dim)
 
 
+SPACE, SPACE_ATTRIBUTES = 64, 24  # dimensions in which a default H_s compares rows of up to so many attributes
+
+
+def choose_sample_space(architecture: str, n_attributes: int) -> int | None:
+    """Return how many dimensions the networks of H_s share at most; None: as many as the state has."""
+    return SPACE if architecture == "default" and n_attributes <= SPACE_ATTRIBUTES else None
+
+
 @dataclass(frozen=True)
 class Regularisation:
     """The dropouts p_i and p_h, and the share of features that a training step replaces by random values."""
@@ -111,7 +119,7 @@ def describe_parts(parts: Parts) -> str:
 
 @dataclass(frozen=True)
 class Architecture:
-    """Everything that fixes the shape of a network; the last three are its `Parts`."""
+    """Everything that fixes the shape of a network; embedding, values and summary are its `Parts`."""
 
     widths: tuple[int, ...]
     target: int
@@ -125,6 +133,7 @@ class Architecture:
     embedding: Embedding = "sum"
     values: Values = "separate"
     summary: Summary = "attribute"
+    sample_space: int | None = None  # dimensions that the networks of H_s share at most; None: d e
 
     @property
     def n_attributes(self) -> int:

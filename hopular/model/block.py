@@ -29,10 +29,11 @@ class HopfieldModule(nn.Module):
     patterns need no gain and bias there: the key projection that follows absorbs them.
     """
 
-    def __init__(self, width: int, arch: Architecture, draw: Draw) -> None:
+    def __init__(self, width: int, space: int, arch: Architecture, draw: Draw) -> None:
+        """Make modules for states of `width` whose networks share `space` dimensions."""
         super().__init__()
         self.n_networks = arch.n_networks
-        self.h = max(1, width // arch.n_networks)  # Hopfield dimension h
+        self.h = max(1, space // arch.n_networks)  # Hopfield dimension h
         units = self.n_networks * self.h
         self.norm = Norm(draw, width)
         self.query = Linear(draw, width, units)  # W_xi
@@ -65,6 +66,10 @@ class StoredRows:
 class SampleModule(HopfieldModule):
     """H_s (Eq. 7): the stored patterns are the training rows, shared by all rows of the batch."""
 
+    def __init__(self, arch: Architecture, draw: Draw) -> None:
+        width = arch.n_attributes * arch.embedding_dim
+        super().__init__(width, min(width, arch.sample_space or width), arch, draw)
+
     def store(self, projected: Iterator[Tensor], absent: Tensor | None) -> StoredRows:
         """Take the projections (K, M h, n) of normalised training rows that are this module's own."""
         key = self._by_network(next(projected))
@@ -92,7 +97,7 @@ class FeatureModule(HopfieldModule):
     """H_f (Eq. 9): the stored patterns are the embedded attributes of the original input, each row its own."""
 
     def __init__(self, arch: Architecture, draw: Draw) -> None:
-        super().__init__(arch.embedding_dim, arch, draw)
+        super().__init__(arch.embedding_dim, arch.embedding_dim, arch, draw)
         self.n_attributes = arch.n_attributes
 
     def forward(self, xi: Tensor, own: Tensor, dropout: DropoutPool | None) -> Tensor:
@@ -114,7 +119,7 @@ class Block(nn.Module):
 
     def __init__(self, arch: Architecture, draw: Draw) -> None:
         super().__init__()
-        self.samples = SampleModule(arch.n_attributes * arch.embedding_dim, arch, draw)
+        self.samples = SampleModule(arch, draw)
         self.features = FeatureModule(arch, draw)
 
     def forward(

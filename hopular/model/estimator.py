@@ -16,6 +16,7 @@ from hopular.model.architecture import (
     choose_architecture,
     choose_parts,
     choose_regularisation,
+    choose_sample_space,
     choose_sizes,
 )
 from hopular.model.hopular_training import HopularStep
@@ -160,7 +161,7 @@ class HopularEstimator(RetrievingEstimator):
         return 1 if is_published else super()._default_members(n_rows, n_features)
 
     def _build(self, seeds: Sequence[int], owners: Sequence[HopularEstimator]) -> Hopular:
-        regularisation = self._regularisation()
+        regularisation, n_attributes = self._regularisation(), len(self.encoding_.widths)
         architecture = Architecture(
             widths=self.encoding_.widths,
             target=self.encoding_.target,
@@ -168,6 +169,7 @@ class HopularEstimator(RetrievingEstimator):
             dropout_embedding=regularisation.dropout_embedding,
             dropout_block=regularisation.dropout_block,
             dropout_summary=self.dropout_summary,
+            sample_space=choose_sample_space(self._architecture_name(), n_attributes),
             **asdict(self._sizes()),
             **asdict(self._parts()),
         )

@@ -14,7 +14,7 @@ from safetensors.torch import save_file
 
 from hopular.model.encoding import Encoding
 
-FORMAT = 3  # raised when models saved before can no longer be read, or would mean something else
+FORMAT = 4  # raised when models saved before can no longer be read, or would mean something else
 
 
 def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:

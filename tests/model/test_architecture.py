@@ -14,6 +14,8 @@ from sklearn.base import clone
 from hopular import HopularClassifier, HopularRegressor
 from hopular.model.architecture import (
     ARCHITECTURES,
+    SPACE,
+    SPACE_ATTRIBUTES,
     WIDE,
     Architecture,
     Parts,
@@ -73,11 +75,16 @@ def test_single_parts_override_the_architecture():
     assert trained_parts(other) == ("sum", "tied", "joint")
 
 
-def trained_sizes(columns, **parameters):
-    """L, M and e of the network that an estimator builds for a table of so many columns and the target."""
+def built(columns, **parameters):
+    """The network that an estimator builds for a table of so many columns and the target."""
     made = HopularClassifier(**parameters)
     made.encoding_ = learn_encoding(pd.DataFrame(np.eye(columns + 1, columns)), set(), TARGET)
-    arch = made._build([0], [made]).arch
+    return made._build([0], [made])
+
+
+def trained_sizes(columns, **parameters):
+    """L, M and e of that network."""
+    arch = built(columns, **parameters).arch
     return arch.n_blocks, arch.n_networks, arch.embedding_dim
 
 
@@ -96,6 +103,24 @@ def test_the_default_architecture_is_narrow_and_narrower_in_wide_tables():
     assert wide == tuple(asdict(choose_sizes("default", WIDE + 1)).values())
     assert narrow[2] > wide[2]
     assert max(narrow[1:]) < 32
+
+
+def sample_space(columns, **parameters):
+    """The state's width in that network, and the dimensions that its H_s and H_f project to."""
+    block = built(columns, **parameters).blocks[0]
+    assert block.features.query.weight.shape[1] == block.features.query.weight.shape[2]
+    _, units, width = block.samples.query.weight.shape
+    assert block.samples.output.weight.shape[1:] == (width, units)
+    return width, units
+
+
+def test_rows_are_compared_in_few_dimensions_unless_a_table_is_wide():
+    assert sample_space(3) == (4 * 8, 4 * 8)  # and the target
+    assert sample_space(SPACE_ATTRIBUTES - 1) == (SPACE_ATTRIBUTES * 8, SPACE)
+    assert sample_space(SPACE_ATTRIBUTES) == ((SPACE_ATTRIBUTES + 1) * 8,) * 2
+    assert sample_space(9, embedding_dim=32, n_networks=8) == (320, SPACE)
+    for name in ("paper", "released"):
+        assert sample_space(9, architecture=name) == (320, 320)
 
 
 @pytest.mark.parametrize("name", PARTS)

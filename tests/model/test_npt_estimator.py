@@ -112,7 +112,7 @@ def test_a_model_of_the_format_that_showed_all_labels_is_refused(classifier: NPT
     header["format"], header["parameters"]["memory_ratio"] = 1, None
     save_file(tensors, path, metadata={"hopular": json.dumps(header)})
     with pytest.raises(
-        ValueError, match=r"has model format 1, this version of hopular reads 3\..* or fit the NPTClassifier again"
+        ValueError, match=r"has model format 1, this version of hopular reads 4\..* or fit the NPTClassifier again"
     ):
         NPTClassifier.load(path, "cpu")
 

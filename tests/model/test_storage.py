@@ -147,7 +147,7 @@ def test_the_file_is_safetensors_with_json_and_no_pickle(saved):
         header = json.loads(file.metadata()["hopular"])
         names = set(file.keys())
     assert header["class"] == "HopularClassifier"
-    assert header["format"] == 3
+    assert header["format"] == 4
     assert {"rows", "train_index", "member.0", "member.1", "fitted.oof_proba_"} < names
     assert not zipfile.is_zipfile(saved)  # as torch.save would write
     assert b"\x80\x04\x95" not in saved.read_bytes()  # the start of a pickle
@@ -254,11 +254,11 @@ def test_header_that_is_no_json(saved):
         HopularClassifier.load(saved)
 
 
-@pytest.mark.parametrize("version", [1, 2, 4, "x"])
+@pytest.mark.parametrize("version", [1, 2, 3, 5, "x"])
 def test_model_of_another_version(saved, version):
     rewrite(saved, lambda header: {**header, "format": version})
     message = (
-        rf"model.safetensors' has model format {version!r}, this version of hopular reads 3. Load it with the version "
+        rf"model.safetensors' has model format {version!r}, this version of hopular reads 4. Load it with the version "
         "of hopular that saved it, or fit the HopularClassifier again"
     )
     with pytest.raises(ValueError, match=message):
@@ -269,7 +269,7 @@ def test_a_model_of_the_first_format_is_refused_whatever_else_it_holds(saved):
     """One network, whose tensors had no members, and a header without what is in one now."""
     header = {"format": 1, "class": "HopularClassifier", "parameters": {"n_blocks": 1}, "best_epoch": 3}
     save_file({"rows": torch.zeros(3, 2)}, saved, metadata={"hopular": json.dumps(header)})
-    with pytest.raises(ValueError, match="has model format 1, this version of hopular reads 3"):
+    with pytest.raises(ValueError, match="has model format 1, this version of hopular reads 4"):
         HopularClassifier.load(saved)
 
 
