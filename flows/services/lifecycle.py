@@ -52,15 +52,15 @@ from hopular import settings
 from hopular.redaction import without_secrets
 from hopular.util import InputError, OperationError
 
-START_SECONDS = 180.0  # for a service to start; a new database on a busy machine takes 60
-STOP_SECONDS = 15.0  # for the worker and its runs, and again for the servers, before they are killed
+_START_SECONDS = 180.0  # for a service to start; a new database on a busy machine takes 60
+_STOP_SECONDS = 15.0  # for the worker and its runs, and again for the servers, before they are killed
 _BUSY_SECONDS = 30.0  # for which a server that has just started may be busy with itself
 _MOST_RESTARTS = 5  # of a service within _RESTART_WINDOW; then it is given up
 _RESTART_WINDOW = 600.0  # seconds
 _LOG_LINES = 12  # of a service that did not start, shown with the error
 _UNFINISHED = ("PENDING", "RUNNING", "CANCELLING")
 _STOPPED = "Its worker ended while it ran. Run it again: what was finished is not done twice."
-logger = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 def start(host: str, prefect_port: int, mlflow_port: int, tell: Callable[[str], None]) -> State:
@@ -195,7 +195,7 @@ def _deploy(state: State, project: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=START_SECONDS,
+        timeout=_START_SECONDS,
     )
     log_file("deploy").write_text(done.stdout, encoding="utf-8")
     if done.returncode:
@@ -214,7 +214,7 @@ def _set_gpu_limit(state: State) -> None:
 
 def _wait(state: State, name: str, check: Callable[[State], Check]) -> None:
     """Return when a service is healthy; raise OperationError with the end of its log if it ends, or takes too long."""
-    why = wait_until_ready(lambda: check(state).trouble, lambda: name not in ended(state), START_SECONDS)
+    why = wait_until_ready(lambda: check(state).trouble, lambda: name not in ended(state), _START_SECONDS)
     if why is not None:
         raise OperationError(f"{check(state).name} {why}:{_end_of_log(name)}")
 
@@ -239,11 +239,11 @@ def supervise(mark: str) -> None:
             now = time.monotonic()
             recent = [moment for moment in restarts[name] if moment > now - _RESTART_WINDOW]
             if len(recent) == _MOST_RESTARTS:
-                logger.error("%s ended %d times and is not restarted any more", name, len(recent) + 1)
+                _logger.error("%s ended %d times and is not restarted any more", name, len(recent) + 1)
                 state = replace(state, given_up=(*state.given_up, name))
                 write_state(state)
             elif not recent or now > recent[-1] + 2 ** len(recent):
-                logger.warning("%s ended and is restarted", name)
+                _logger.warning("%s ended and is restarted", name)
                 state = _restart(state, name)
                 restarts[name] = [*recent, now]
         time.sleep(1)
@@ -255,12 +255,12 @@ def _restart(state: State, name: str) -> State:
     Flow runs of a worker could not be cancelled any more, and would fail at the first line that they write to it.
     """
     if name == "worker":
-        _end_work(state, STOP_SECONDS)
+        _end_work(state, _STOP_SECONDS)
     end(marked(f"{state.mark}:{name}"), seconds=5)
     return _launch(state, name, project_folder())
 
 
-def stop(state: State, seconds: float = STOP_SECONDS) -> None:
+def stop(state: State, seconds: float = _STOP_SECONDS) -> None:
     """End all processes of the services, children and orphans included, and forget them. Can be repeated.
 
     The supervisor goes first, so that nothing is restarted; then the worker and its flow runs, then the servers that
@@ -313,7 +313,7 @@ def _report_ended(state: State, pids: Collection[int]) -> None:
                 crashed = {"type": "CRASHED", "name": "Crashed", "message": _STOPPED}
                 ask(f"{state.api_url}/flow_runs/{run['id']}/set_state", {"state": crashed, "force": True})
     except OSError as error:
-        logger.warning("the server could not be told which flow runs ended: %s", error)
+        _logger.warning("the server could not be told which flow runs ended: %s", error)
 
 
 if __name__ == "__main__":

@@ -24,26 +24,26 @@ from hopular.cli.services import down, status, up
 from hopular.cli.ui import ui
 
 EXIT_CODES = "Exit codes: 0 done, 1 failed, 2 wrong command or data, 130 interrupted"
-WORK, LOOK, SERVICES, OTHER = (
+_WORK, _LOOK, _SERVICES, _OTHER = (
     Group("Work", sort_key=1),
     Group("Look around", sort_key=2),
     Group("Services", sort_key=3),
     Group("Other", sort_key=4),
 )
 COMMANDS: tuple[tuple[Callable[..., int | None], Group], ...] = (
-    (benchmark, WORK),
-    (fit, WORK),
-    (predict, WORK),
-    (report, LOOK),
-    (compare, LOOK),
-    (paper, LOOK),
-    (datasets, LOOK),
-    (methods, LOOK),
-    (ui, LOOK),
-    (up, SERVICES),
-    (status, SERVICES),
-    (down, SERVICES),
-    (doctor, OTHER),
+    (benchmark, _WORK),
+    (fit, _WORK),
+    (predict, _WORK),
+    (report, _LOOK),
+    (compare, _LOOK),
+    (paper, _LOOK),
+    (datasets, _LOOK),
+    (methods, _LOOK),
+    (ui, _LOOK),
+    (up, _SERVICES),
+    (status, _SERVICES),
+    (down, _SERVICES),
+    (doctor, _OTHER),
 )
 
 app = App(
@@ -58,10 +58,10 @@ app = App(
 )
 for place, (command, group) in enumerate(COMMANDS):
     app.command(command, group=group, sort_key=place, help_epilogue="")
-app["--help"].group = app["--version"].group = OTHER
+app["--help"].group = app["--version"].group = _OTHER
 app["--help"].help = "Show this help; after a command, its options and examples."
 app["--version"].help = "Show the version."
-app.register_install_completion_command(help="Enable Tab completion in this shell.", group=OTHER)
+app.register_install_completion_command(help="Enable Tab completion in this shell.", group=_OTHER)
 
 
 def main(words: Sequence[str] | None = None) -> None:

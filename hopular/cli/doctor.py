@@ -23,7 +23,7 @@ _URL_FORMS = "use sqlite:////folder/file.db or postgresql+psycopg://user@host/na
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class _Diagnosis:
     """One thing that was checked. `detail` says what was found and, if something is wrong, how to fix it."""
 
     state: Literal["ok", "warn", "fail"]
@@ -56,27 +56,27 @@ def doctor(*, json: Json = False) -> int:
     return FAILED if broken else 0
 
 
-def _diagnoses(name: str, check: Callable[[], Iterator[Diagnosis]]) -> list[Diagnosis]:
+def _diagnoses(name: str, check: Callable[[], Iterator[_Diagnosis]]) -> list[_Diagnosis]:
     """Return what a check finds; that it cannot be carried out is a finding too."""
     try:
         return list(check())
     except Exception as error:
-        return [Diagnosis("fail", name, without_secrets(f"could not be checked: {type(error).__name__}: {error}"))]
+        return [_Diagnosis("fail", name, without_secrets(f"could not be checked: {type(error).__name__}: {error}"))]
 
 
-def _verdict(found: list[Diagnosis]) -> str:
+def _verdict(found: list[_Diagnosis]) -> str:
     fails, warnings = (sum(item.state == state for item in found) for state in ("fail", "warn"))
     if fails:
         return f"\n{fails} of {len(found)} must be fixed."
     return f"\nAll is well, with {plural(warnings, 'warning')}." if warnings else "\nAll is well."
 
 
-def _python() -> Iterator[Diagnosis]:
+def _python() -> Iterator[_Diagnosis]:
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Diagnosis("ok", "python", f"{version} in {sys.prefix}")
+    yield _Diagnosis("ok", "python", f"{version} in {sys.prefix}")
 
 
-def _packages() -> Iterator[Diagnosis]:
+def _packages() -> Iterator[_Diagnosis]:
     """Compare what is installed with what the project requires; extras that are missing are only mentioned."""
     from importlib.metadata import requires
 
@@ -87,16 +87,16 @@ def _packages() -> Iterator[Diagnosis]:
     wrong = [(need, trouble) for need in core if (trouble := _trouble(need))]
     for need, trouble in wrong:
         remedy = f"pip install '{need.name}{need.specifier}'"
-        yield Diagnosis("fail", "packages", f"{need.name} {trouble}: {remedy}")
+        yield _Diagnosis("fail", "packages", f"{need.name} {trouble}: {remedy}")
     if not wrong:
-        yield Diagnosis("ok", "packages", f"all {len(core)} are as needed")
+        yield _Diagnosis("ok", "packages", f"all {len(core)} are as needed")
     missing = []
     for extra in ("dask", "excel", "modern", "ray"):
         extras = [need for need in needs if need.marker is not None and need.marker.evaluate({"extra": extra})]
         if any(_trouble(need) for need in extras if need not in core):
             missing.append(extra)
     if missing:
-        yield Diagnosis("ok", "extras", f"not installed: {', '.join(missing)} (pip install 'hopular[{missing[0]}]')")
+        yield _Diagnosis("ok", "extras", f"not installed: {', '.join(missing)} (pip install 'hopular[{missing[0]}]')")
 
 
 def _trouble(need: Requirement) -> str | None:
@@ -110,7 +110,7 @@ def _trouble(need: Requirement) -> str | None:
     return None if is_fine else f"is {found}, but {need.specifier} is needed"
 
 
-def _device() -> Iterator[Diagnosis]:
+def _device() -> Iterator[_Diagnosis]:
     import psutil
     import torch
 
@@ -118,20 +118,20 @@ def _device() -> Iterator[Diagnosis]:
     cores = f"{plural(os.cpu_count() or 1, 'core')}, {memory.total / _GIGABYTE:.0f} GB of memory"
     state: Literal["ok", "warn"] = "ok" if memory.available > _GIGABYTE else "warn"
     free = "" if state == "ok" else f", only {memory.available / _GIGABYTE:.1f} GB of it free: close other programs"
-    yield Diagnosis(state, "machine", cores + free)
+    yield _Diagnosis(state, "machine", cores + free)
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
-        yield Diagnosis("ok", "GPU", ", ".join(names))
+        yield _Diagnosis("ok", "GPU", ", ".join(names))
     elif torch.backends.mps.is_available():
-        yield Diagnosis("ok", "GPU", "Apple silicon (--device mps)")
+        yield _Diagnosis("ok", "GPU", "Apple silicon (--device mps)")
     elif shutil.which("nvidia-smi"):
         remedy = "install a torch with CUDA, see pytorch.org/get-started"
-        yield Diagnosis("warn", "GPU", f"there is one, but torch {torch.__version__} cannot use it: {remedy}")
+        yield _Diagnosis("warn", "GPU", f"there is one, but torch {torch.__version__} cannot use it: {remedy}")
     else:
-        yield Diagnosis("ok", "GPU", "none; everything runs on the CPU")
+        yield _Diagnosis("ok", "GPU", "none; everything runs on the CPU")
 
 
-def _folders() -> Iterator[Diagnosis]:
+def _folders() -> Iterator[_Diagnosis]:
     from hopular import settings
 
     places = (("results", settings.runs_folder(), "HOPULAR_RUNS"), ("cache", settings.cache_folder(), "HOPULAR_CACHE"))
@@ -140,14 +140,14 @@ def _folders() -> Iterator[Diagnosis]:
         existing = next(path for path in (folder, *folder.parents) if path.exists())
         free = shutil.disk_usage(existing).free / _GIGABYTE
         if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
-            yield Diagnosis("fail", name, f"{folder} cannot be written: {remedy}")
+            yield _Diagnosis("fail", name, f"{folder} cannot be written: {remedy}")
         elif free < 1:
-            yield Diagnosis("warn", name, f"{folder} has only {free:.1f} GB left: make room, or {remedy}")
+            yield _Diagnosis("warn", name, f"{folder} has only {free:.1f} GB left: make room, or {remedy}")
         else:
-            yield Diagnosis("ok", name, f"{folder} ({free:.0f} GB free)")
+            yield _Diagnosis("ok", name, f"{folder} ({free:.0f} GB free)")
 
 
-def _databases() -> Iterator[Diagnosis]:
+def _databases() -> Iterator[_Diagnosis]:
     from flows.services.health import problem
     from flows.services.state import tracking_server, tracking_store
     from hopular import settings
@@ -160,27 +160,27 @@ def _databases() -> Iterator[Diagnosis]:
     shown = without_secrets(address)
     trouble = problem(f"{shown.rstrip('/')}/health")
     remedy = "start that server, or unset MLFLOW_TRACKING_URI"
-    yield Diagnosis("fail" if trouble else "ok", "tracking", f"{shown} {trouble}: {remedy}" if trouble else shown)
+    yield _Diagnosis("fail" if trouble else "ok", "tracking", f"{shown} {trouble}: {remedy}" if trouble else shown)
 
 
-def _database(name: str, url: str, variable: str) -> Diagnosis:
+def _database(name: str, url: str, variable: str) -> _Diagnosis:
     """Check that a database answers; a file that does not exist yet will be created."""
     import sqlalchemy as sa
 
     try:
         parsed = sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError):
-        return Diagnosis("fail", name, f"{variable} is not the URL of a database: {_URL_FORMS}, or unset it")
+        return _Diagnosis("fail", name, f"{variable} is not the URL of a database: {_URL_FORMS}, or unset it")
     if parsed.drivername in ("postgres", "postgresql") and name == "studies":
         parsed = parsed.set(drivername="postgresql+psycopg")  # as the search does
     shown, file = without_secrets(url), parsed.database
     is_file = parsed.get_backend_name() == "sqlite"
     if is_file and file and not Path(file).exists():
-        return Diagnosis("ok", name, f"{file} (will be created)")
+        return _Diagnosis("ok", name, f"{file} (will be created)")
     try:
         engine = sa.create_engine(parsed)
     except (sa.exc.ArgumentError, ImportError) as error:
-        return Diagnosis("fail", name, f"{shown} has no driver here ({error}): {_URL_FORMS} in {variable}")
+        return _Diagnosis("fail", name, f"{shown} has no driver here ({error}): {_URL_FORMS} in {variable}")
     try:
         with engine.connect() as connection:
             answer = connection.execute(sa.text("PRAGMA quick_check" if is_file else "SELECT 'ok'")).scalar()
@@ -189,12 +189,12 @@ def _database(name: str, url: str, variable: str) -> Diagnosis:
     finally:
         engine.dispose()
     if answer == "ok":
-        return Diagnosis("ok", name, str(file) if is_file else shown)
+        return _Diagnosis("ok", name, str(file) if is_file else shown)
     remedy = f"move the file away or restore a copy of it; {variable} names another" if is_file else f"see {variable}"
-    return Diagnosis("fail", name, f"{shown} cannot be used ({answer}): {remedy}")
+    return _Diagnosis("fail", name, f"{shown} cannot be used ({answer}): {remedy}")
 
 
-def _servers() -> Iterator[Diagnosis]:
+def _servers() -> Iterator[_Diagnosis]:
     from flows.services.health import check
     from flows.services.processes import check_port
     from flows.services.state import read_state
@@ -203,22 +203,22 @@ def _servers() -> Iterator[Diagnosis]:
     if state is not None:
         for item in check(state):
             remedy = "" if item.is_healthy else "; `hopular down`, then `hopular up`"
-            yield Diagnosis("ok" if item.is_healthy else "fail", item.name, item.detail + remedy)
+            yield _Diagnosis("ok" if item.is_healthy else "fail", item.name, item.detail + remedy)
         return
-    yield Diagnosis("ok", "servers", "not running (start them with `hopular up`)")
+    yield _Diagnosis("ok", "servers", "not running (start them with `hopular up`)")
     for service, port in (("prefect", 4200), ("mlflow", 5000)):
         variable = f"HOPULAR_{service.upper()}_PORT"
         value = os.environ.get(variable) or str(port)
         if not value.isdecimal():
-            yield Diagnosis("fail", "servers", f"{variable} is {value!r}: use a number from 1 to 65535, or unset it")
+            yield _Diagnosis("fail", "servers", f"{variable} is {value!r}: use a number from 1 to 65535, or unset it")
             continue
         try:
             check_port(service, "127.0.0.1", int(value))
         except ValueError as error:
-            yield Diagnosis("warn", "servers", str(error))
+            yield _Diagnosis("warn", "servers", str(error))
 
 
-def _plugin() -> Iterator[Diagnosis]:
+def _plugin() -> Iterator[_Diagnosis]:
     """Check that `prefect deployment run NAME` works here with a bare name."""
     import tomllib
     from importlib.metadata import entry_points
@@ -227,33 +227,33 @@ def _plugin() -> Iterator[Diagnosis]:
     content = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     is_enabled = content.get("plugins", {}).get("enabled") or os.environ.get("PREFECT_PLUGINS_ENABLED") == "true"
     if not any(point.value == "flows.plugin" for point in entry_points(group="prefect.plugins")):
-        yield Diagnosis("fail", "plugin", "Prefect does not know it: install this project again (pip install -e .)")
+        yield _Diagnosis("fail", "plugin", "Prefect does not know it: install this project again (pip install -e .)")
     elif not is_enabled:
         remedy = "use the project's folder, or set PREFECT_PLUGINS_ENABLED=true"
-        yield Diagnosis("warn", "plugin", f"off in {Path.cwd()}, so deployments need their full names: {remedy}")
+        yield _Diagnosis("warn", "plugin", f"off in {Path.cwd()}, so deployments need their full names: {remedy}")
     else:
-        yield Diagnosis("ok", "plugin", "Prefect finds the server, and deployments by their own names")
+        yield _Diagnosis("ok", "plugin", "Prefect finds the server, and deployments by their own names")
 
 
-def _data() -> Iterator[Diagnosis]:
+def _data() -> Iterator[_Diagnosis]:
     """Check the local copy of the paper's files, if there is one; otherwise files are downloaded when needed."""
     from hopular import settings
     from hopular.data.sources.paper import checksums
 
     folder, files = settings.mirror(), checksums()
     if folder is None:
-        yield Diagnosis("ok", "data", "the paper's files are downloaded when needed (HOPULAR_DATA names a local copy)")
+        yield _Diagnosis("ok", "data", "the paper's files are downloaded when needed (HOPULAR_DATA names a local copy)")
         return
     missing = [file for file in files if not (folder / file).is_file()]
     if missing:
         remedy = "complete the copy, or unset HOPULAR_DATA to download"
         detail = f"{folder} lacks {len(missing)} of {plural(len(files), 'file')}, such as {missing[0]}: {remedy}"
-        yield Diagnosis("fail", "data", detail)
+        yield _Diagnosis("fail", "data", detail)
     else:
-        yield Diagnosis("ok", "data", f"{folder} has all {len(files)} files of the paper")
+        yield _Diagnosis("ok", "data", f"{folder} has all {len(files)} files of the paper")
 
 
-_CHECKS: dict[str, Callable[[], Iterator[Diagnosis]]] = {
+_CHECKS: dict[str, Callable[[], Iterator[_Diagnosis]]] = {
     "python": _python,
     "packages": _packages,
     "device": _device,

@@ -24,7 +24,7 @@ from hopular.redaction import without_secrets
 from hopular.util import InputError, OperationError
 
 FAILED, MISTAKE, INTERRUPTED = 1, 2, 130
-logger = logging.getLogger("hopular")
+_logger = logging.getLogger("hopular")
 
 
 def run(app: App, words: Sequence[str]) -> int:
@@ -141,7 +141,7 @@ def _logging_to_file() -> Iterator[None]:
     handler = _LogFile(log_file(), maxBytes=5_000_000, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(_PublicFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     root.addHandler(handler)
-    logger.setLevel(logging.INFO)
+    _logger.setLevel(logging.INFO)
     logging.captureWarnings(True)
     try:
         yield
@@ -154,7 +154,7 @@ def _logging_to_file() -> Iterator[None]:
 def _keep_traceback(error: Exception, words: Sequence[str]) -> bool:
     """Write the traceback to the log file; to the terminal if the file cannot be written and it is no mistake."""
     before = _size(log_file())
-    logger.error("hopular %s", " ".join(words), exc_info=error)
+    _logger.error("hopular %s", " ".join(words), exc_info=error)
     if _size(log_file()) != before:
         return True
     if not _is_mistake(error):

@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from flows.services.state import State
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-Detach = Annotated[
+_Detach = Annotated[
     bool,
     Parameter(name=["--detach", "-d"], negative="", show_default=False, help="Return as soon as all are healthy."),
 ]
-Host = Annotated[str, Parameter(env_var="HOPULAR_HOST", help="Address to listen on.")]
-PrefectPort = Annotated[int, Parameter(env_var="HOPULAR_PREFECT_PORT", help="Port of the Prefect server.")]
-MlflowPort = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Port of the MLflow server.")]
+_Host = Annotated[str, Parameter(env_var="HOPULAR_HOST", help="Address to listen on.")]
+_PrefectPort = Annotated[int, Parameter(env_var="HOPULAR_PREFECT_PORT", help="Port of the Prefect server.")]
+_MlflowPort = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Port of the MLflow server.")]
 
 
 def up(
     *,
-    detach: Detach = False,
-    host: Host = "127.0.0.1",
-    prefect_port: PrefectPort = 4200,
-    mlflow_port: MlflowPort = 5000,
+    detach: _Detach = False,
+    host: _Host = "127.0.0.1",
+    prefect_port: _PrefectPort = 4200,
+    mlflow_port: _MlflowPort = 5000,
     quiet: Quiet = False,
 ) -> int:
     """Start Prefect, MLflow, a worker and the deployments.

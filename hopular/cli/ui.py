@@ -14,13 +14,13 @@ from hopular.cli.screen import complain, say, show_mark, waiting
 from hopular.redaction import without_secrets
 from hopular.util import OperationError
 
-Port = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Port of the MLflow server.")]
-Open = Annotated[bool, Parameter(name="--open", negative="", show_default=False, help="Open the browser.")]
+_Port = Annotated[int, Parameter(env_var="HOPULAR_MLFLOW_PORT", help="Port of the MLflow server.")]
+_Open = Annotated[bool, Parameter(name="--open", negative="", show_default=False, help="Open the browser.")]
 _START_SECONDS = 60.0
 _END_SECONDS = 5.0
 
 
-def ui(*, port: Port = 5000, open_browser: Open = False) -> int:
+def ui(*, port: _Port = 5000, open_browser: _Open = False) -> int:
     """Browse the results in MLflow.
 
     Uses the server that is running (`hopular up`, or MLFLOW_TRACKING_URI);

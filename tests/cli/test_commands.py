@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import socket
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 
 from flows.services.state import Process, State, write_state
+from hopular.cli.services import _watch
 from tests.cli.conftest import Hopular
 
 
@@ -134,6 +137,22 @@ def test_down_clears_what_a_crash_left_behind(hopular: Hopular, runs: Path) -> N
     assert "start again: `hopular down`, then `hopular up`" in status.err
     assert hopular("down").code == 0
     assert not (runs / "services.json").exists()
+
+
+def test_up_in_the_foreground_stops_when_a_service_is_lost(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = psutil.Process()
+    alive = Process("supervisor", own.pid, own.create_time())
+    state = State("lost", "127.0.0.1", 1, 2, is_ready=True, processes=(alive,))
+    write_state(replace(state, given_up=("mlflow",), processes=(alive, Process("mlflow", 2**22 - 1, 1.0))))
+    assert _watch(state, quiet=True) == 1
+    shown = capsys.readouterr().err
+    assert "mlflow ended and was restarted; its log is" in shown
+    assert f"mlflow has ended for good, so the others are stopped too; its log is {runs / 'logs'}" in shown
+    assert _watch(state, quiet=True) == 0  # as after `hopular down`
+    lost = replace(state, processes=())
+    write_state(lost)
+    assert _watch(lost, quiet=True) == 1
+    assert "supervisor has ended for good" in capsys.readouterr().err
 
 
 def test_up_and_ui_refuse_a_port_in_use(hopular: Hopular) -> None:
