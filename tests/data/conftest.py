@@ -12,15 +12,15 @@ NO_MIRROR = "HOPULAR_DATA is not set: the paper's files are needed for this test
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty cache folder."""
+    """Return an empty cache folder."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("HOPULAR_CACHE", str(folder))
     return folder
 
 
 @pytest.fixture(scope="session")
-def mirror(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The local mirror of the paper's files, with a cache that the tests of a session share."""
+def mirror() -> Path:
+    """Return the local mirror of the paper's files; skip the test if there is none."""
     if not os.environ.get("HOPULAR_DATA"):
         pytest.skip(NO_MIRROR)
     return Path(os.environ["HOPULAR_DATA"])

@@ -24,7 +24,7 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked for."""
+    """A request that came in."""
 
     path: str
     headers: dict[str, str]
@@ -51,7 +51,7 @@ class Server(ThreadingHTTPServer):
         return self.url + path
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that hangs up is part of the tests: print nothing."""
+        """Print nothing: a client that hangs up is part of the tests."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve() -> Iterator[Server]:
-    """A running server; it is closed at the end."""
+    """Run a server; it is closed at the end."""
     with Server() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

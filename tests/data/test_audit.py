@@ -33,7 +33,7 @@ def made(X: dict[str, Any], y: pd.Series) -> Dataset:
 
 
 def clean(task: str = "classification", **columns: Any) -> Dataset:
-    """A dataset with nothing to find, and what else is given."""
+    """Make a dataset with nothing to find, and what else is given."""
     signal = NOISE[:, 0] + NOISE[:, 1] / 2
     X: dict[str, Any] = {"a": signal, "b": NOISE[:, 2], "c": cat(["red", "green", "blue"] * (N // 3))}
     y = cat(np.where(signal + NOISE[:, 3] / 2 > 0, "yes", "no")) if task == "classification" else None
@@ -41,7 +41,7 @@ def clean(task: str = "classification", **columns: Any) -> Dataset:
 
 
 def telling(y: pd.Series) -> Dataset:
-    """A dataset with a given target, which its features tell of."""
+    """Make a dataset with a given target, which its features tell of."""
     number = y.cat.codes if isinstance(y.dtype, pd.CategoricalDtype) else y
     return made({"a": number + NOISE[: len(y), 0] / 2, "b": NOISE[: len(y), 1]}, y)
 

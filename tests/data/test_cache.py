@@ -15,7 +15,7 @@ from hopular.data.dataset import Dataset, Protocol
 
 
 def full_dataset() -> Dataset:
-    """A dataset that uses every field, with awkward names and values."""
+    """Make a dataset that uses every field, with awkward names and values."""
     return Dataset(
         name="everything",
         X=pd.DataFrame(

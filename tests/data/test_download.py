@@ -37,7 +37,7 @@ def path(tmp_path):
 
 
 def fails(url, path, *arguments, **options):
-    """The message of the failure, after which nothing is under the final name."""
+    """Return the message of the failure, after which nothing is under the final name."""
     with pytest.raises(DataError) as caught:
         fetch(url, path, *arguments, **options)
     assert not path.exists()

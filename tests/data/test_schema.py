@@ -25,7 +25,7 @@ SECONDS = 86_400.0
 
 
 def one(values, kind=None, name="c"):
-    """The converted column, None if it was left out, and the notes."""
+    """Return the learned column, None if it was left out, and the notes."""
     series = values if isinstance(values, pd.Series) else pd.Series(values)
     learned = learn_features(series.to_frame(name), {} if kind is None else {name: kind})
     return learned.X.get(name), list(learned.notes)

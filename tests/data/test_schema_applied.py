@@ -114,7 +114,7 @@ def german(value: int) -> str:
 
 
 def amounts(folder: Path) -> Path:
-    """A table with thousands, units and plain fractions, whose meaning a single new row does not show."""
+    """Write a table with thousands, units and plain fractions, whose meaning a single new row does not show."""
     rows = [f"{german(300 + 53 * n * n)};{german(1000 * n)} €;{1 + n / 8:.3f} kg;{n % 7 / 4};{n}" for n in range(1, 41)]
     (folder / "own.csv").write_text("\n".join(["people;income;weight;share;y", *rows]), encoding="utf-8")
     return folder / "own.csv"

@@ -28,7 +28,7 @@ shares = st.floats(0.01, 0.99)
 
 
 def table(y, **extra):
-    """A dataset with target `y`: strings are classes, numbers a regression."""
+    """Make a dataset with target `y`: strings are classes, numbers a regression."""
     y = pd.Series(list(y))
     task = "regression" if pd.api.types.is_numeric_dtype(y) else "classification"
     y = y.astype("float64" if task == "regression" else "category")
@@ -53,7 +53,7 @@ def same(split, train, valid, test):
 
 
 def check(dataset, splits, complete=True):
-    """What holds of every split that is made: no part empty, no row twice, and no row lost."""
+    """Check what holds of every split that is made: no part empty, no row twice, and no row lost."""
     for split in splits:
         assert all(len(part) for part in parts(split))
         union = np.concatenate(parts(split))
@@ -366,7 +366,7 @@ def test_fingerprint_is_of_the_rows(one, other):
 
 
 def test_fingerprint_stays():
-    """The name of stored results: a change here makes them all void."""
+    """Stored results go by this name: a change here makes them all void."""
     expected = "96cebb2e3b34e7cccf6fdb3be78a1cce8849ba6559a4467230040da560b6c5c5"
     assert Split("x", rows(0, 1, 4), rows(2), rows(3, 5)).fingerprint == expected
 

@@ -213,7 +213,7 @@ def test_decimal_signs_and_thousands(tmp_path, text, values):
 
 
 def numbers(tmp_path, text):
-    """The first column as its numbers, or as the text it is."""
+    """Return the first column as its numbers, or as the text it is."""
     table = read_raw(write(tmp_path, text))
     converted = learn_features(table.frame[["a"]], style=table.style).X
     column = converted["a"] if converted["a"].dtype == np.float64 else converted["a"].astype("str")

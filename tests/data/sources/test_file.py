@@ -39,7 +39,7 @@ def wine(tmp_path: Path, cache: Path) -> Path:
 
 @pytest.fixture
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The files that were read rather than taken from the cache."""
+    """Note the files that were read rather than taken from the cache."""
     read: list[Path] = []
     real = file.read_raw
     monkeypatch.setattr(file, "read_raw", lambda path, sheet: (read.append(path), real(path, sheet))[1])

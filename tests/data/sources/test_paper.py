@@ -189,7 +189,7 @@ def test_a_wrong_or_absent_file_of_the_mirror_is_named(
 
 
 def test_download_from_the_authors_repository(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same way as from the network, from a server on loopback with files of its own."""
+    """Files come as they do from the network, but from a server on loopback with files of its own."""
     monkeypatch.delenv("HOPULAR_DATA", raising=False)
     random = np.random.default_rng(0)
     rows, fold = random.normal(size=(40, 9)).round(4), np.arange(40) % 4
