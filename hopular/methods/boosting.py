@@ -1,4 +1,4 @@
-"""What the boosting methods share: columns, target, validation rows, time limit, saving. No method by itself."""
+"""Common parts of the boosting methods: columns, target, validation rows, time limit, saving. No method by itself."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Deadline:
 
 
 class Trained(NamedTuple):
-    """What a library made of the rows: of `model` the first `rounds` rounds are used, `curve` has all of them."""
+    """A model that a library has trained: of `model` the first `rounds` rounds are used, `curve` has all of them."""
 
     model: Any
     rounds: int

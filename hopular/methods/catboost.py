@@ -23,7 +23,7 @@ _MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category
 
 
 class CatBoostTrees(BoostingEstimator):
-    """What classifier and regressor share; parameters are named as in CatBoost, which chooses those that are None.
+    """Common part of classifier and regressor; parameters are named as in CatBoost, which chooses those that are None.
 
     CatBoost has no gain: `feature_importances_` are its PredictionValuesChange. On a GPU it takes no callbacks, so
     `max_seconds` has no effect there.

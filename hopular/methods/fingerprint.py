@@ -144,25 +144,19 @@ def _find(module: str) -> str | None:
     return None
 
 
-_sources: dict[str, tuple[tuple[int, int], Source]] = {}
-
-
 def _read(file: str) -> Source:
     """Parse a file, unless that was done and it has not changed since."""
     found = os.stat(file)
-    stamp = (found.st_mtime_ns, found.st_size)
-    kept = _sources.get(file)
-    if kept is None or kept[0] != stamp:
-        kept = _sources[file] = (stamp, _parse(Path(file).read_bytes()))
-    return kept[1]
+    return _parse(file, found.st_mtime_ns, found.st_size)
 
 
-def _parse(source: bytes) -> Source:
-    """Read what counts of a source."""
+@cache
+def _parse(file: str, changed: int, size: int) -> Source:
+    """Read what counts of a source; `changed` and `size` tell its versions apart."""
     tokens: list[str] = []
     imports: list[Import] = []
     typing_imports: list[Import] = []
-    _write(ast.parse(source), tokens, imports, typing_imports)
+    _write(ast.parse(Path(file).read_bytes()), tokens, imports, typing_imports)
     return Source(_hash(" ".join(tokens)), tuple(imports), tuple(typing_imports))
 
 

@@ -22,7 +22,7 @@ _METRICS = {"regression": "rmse", "binary": "binary_logloss", "multiclass": "mul
 
 
 class LightGBMTrees(BoostingEstimator):
-    """What classifier and regressor share; parameters are named as in LGBMModel and have its defaults.
+    """Common part of classifier and regressor; parameters are named as in LGBMModel and have its defaults.
 
     With `boosting_type="dart"` later rounds rescale earlier trees, so there is no early stopping and all rounds are
     used. `subsample` draws new rows every round; "goss" draws rows in its own way and leaves it unused.

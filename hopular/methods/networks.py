@@ -1,4 +1,4 @@
-"""What the networks of hopular.model have in common as methods. No method by itself."""
+"""Networks of hopular.model as methods: what they have in common. No method by itself."""
 
 from __future__ import annotations
 

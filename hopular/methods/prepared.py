@@ -169,7 +169,7 @@ def _in_order(names: set[str]) -> list[Any]:
 
 
 class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
-    """What classifier and regressor share: preparation of the frame, fit, saving and loading.
+    """Common part of classifier and regressor: preparation of the frame, fit, saving and loading.
 
     Parameters
     ----------

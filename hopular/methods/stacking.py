@@ -23,7 +23,7 @@ from hopular.methods.prepared import (
 
 
 class Stacked(BaseEstimator, ABC):  # type: ignore[misc]
-    """What classifier and regressor share: base models, cross-fitted for the final model and then fitted to all rows.
+    """Common part of classifier and regressor: base models, cross-fitted for the final one, then fitted to all rows.
 
     A class that is in one fold alone has probability 0 out of fold, so that rare classes need no special care.
     """

@@ -5,17 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 
 from hopular.data.dataset import Task
 from hopular.methods.method import Make, Method, Run
-from hopular.methods.prepared import Array, PreparedClassifier, PreparedRegressor, fit_prior
+from hopular.methods.prepared import Array, Prepared, PreparedClassifier, PreparedRegressor, fit_prior
 from hopular.model.columns import check_table
 
 _DEVICES = {"auto": None, "cuda": "cuda:0"}  # as pytabkit names them
@@ -75,37 +76,41 @@ class TabkitModel(BaseEstimator):  # type: ignore[misc]
         return frame.astype({f"x{i}": int for i, yes in enumerate(self.categorical_) if yes})
 
 
-class TabkitClassifier(PreparedClassifier):
-    """A classifier of pytabkit; `eval_set` is its validation set, which otherwise it takes from X."""
+class _Tabkit(Prepared):
+    """An estimator of pytabkit; `eval_set` is its validation set, which otherwise it takes from X."""
+
+    @abstractmethod
+    def _encode(self, y: Any) -> Array:
+        """Return the target of validation rows as that of training is encoded; a class not seen there is -1."""
 
     def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
-        if not matrix.shape[1] or len(self.classes_) == 1:
-            return fit_prior(matrix, target, True)
+        is_of_classes = is_classifier(self)
+        if not matrix.shape[1] or (is_of_classes and len(self.classes_) == 1):
+            return fit_prior(matrix, target, is_of_classes)
         valid = None
         if eval_set is not None:
-            codes = pd.Index(self.classes_).get_indexer(pd.Index(np.asarray(eval_set[1])))
+            y = self._encode(eval_set[1])
+            known = y >= 0 if is_of_classes else np.full(len(y), True)
             rows = self.preparation_.matrix(check_table(self, eval_set[0], reset=False))
-            valid = (rows[codes >= 0], codes[codes >= 0]) if (codes >= 0).any() else None
+            valid = (rows[known], y[known]) if known.any() else None
         return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
 
     def save(self, folder: str | os.PathLike[str]) -> None:
         raise NotImplementedError("a model of pytabkit cannot be saved without pickle; fit it again instead")
 
 
-class TabkitRegressor(PreparedRegressor):
-    """A regressor of pytabkit; `eval_set` is its validation set, which otherwise it takes from X."""
+class TabkitClassifier(_Tabkit, PreparedClassifier):
+    """A classifier of pytabkit."""
 
-    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
-        if not matrix.shape[1]:
-            return fit_prior(matrix, target, False)
-        valid = None
-        if eval_set is not None:
-            numbers = (np.asarray(eval_set[1], dtype=np.float64) - self.target_mean_) / self.target_scale_
-            valid = (self.preparation_.matrix(check_table(self, eval_set[0], reset=False)), numbers)
-        return clone(self.estimator).fit(matrix, target, valid, self.preparation_.categorical, self.max_seconds)
+    def _encode(self, y: Any) -> Array:
+        return np.asarray(pd.Index(self.classes_).get_indexer(pd.Index(np.asarray(y))))
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        raise NotImplementedError("a model of pytabkit cannot be saved without pickle; fit it again instead")
+
+class TabkitRegressor(_Tabkit, PreparedRegressor):
+    """A regressor of pytabkit."""
+
+    def _encode(self, y: Any) -> Array:
+        return np.asarray((np.asarray(y, dtype=np.float64) - self.target_mean_) / self.target_scale_)
 
 
 def _maker(family: str) -> Make:

@@ -26,7 +26,7 @@ _OBJECTIVES = {  # with the metric that validates them
 
 
 class XGBoostTrees(BoostingEstimator):
-    """What classifier and regressor share; parameters are named as in XGBoost and have its defaults."""
+    """Common part of classifier and regressor; parameters are named as in XGBoost and have its defaults."""
 
     _model_file = "model.ubj"
     _refusals = ("for Parameter ", "Invalid Parameter")

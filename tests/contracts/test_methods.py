@@ -9,6 +9,8 @@ import pkgutil
 import time
 import zipfile
 from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from sklearn.base import clone
 
 import search_spaces
 from hopular.data.dataset import Task
-from hopular.methods import MethodError, Run, get_method, methods
+from hopular.methods import Method, MethodError, Run, get_method, methods
 from hopular.methods.perceptrons import PLAIN
 
 QUICK: dict[str, dict[str, Any]] = {  # settings with which a method learns tiny frames quickly
@@ -284,6 +286,11 @@ def test_a_method_declares_what_it_can_do_and_needs(name: str) -> None:
     assert not method.has_curve or method.needs_validation
     assert ("safetensors" in method.model_packages) == (method.group in ("deep", "plain"))
     assert method.cost > 0
+
+
+def test_the_page_on_adding_a_method_explains_every_field() -> None:
+    page = (Path(search_spaces.__file__).parents[1] / "docs" / "howto" / "add-a-method.md").read_text(encoding="utf-8")
+    assert [field.name for field in fields(Method) if f"`{field.name}`" not in page] == []
 
 
 def test_the_groups_are_complete() -> None:
