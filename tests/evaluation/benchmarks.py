@@ -1,4 +1,4 @@
-"""Benchmarks made up for the tests of evaluation."""
+"""Make up benchmarks for the tests of evaluation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def make_results(
     id: str = "a",
     created: str = "2026-01-01T00:00:00",
 ) -> Results:
-    """A benchmark in the primary metric with intervals of +- `width`; a failed method fails on its first split."""
+    """Make a benchmark in the primary metric with intervals of +- `width`; a failed method fails on its first split."""
     metric = "accuracy" if task == "classification" else "mse"
     rows, units, facts = [], [], []
     for dataset, methods in table.items():
@@ -49,7 +49,7 @@ def make_results(
 
 
 def with_architecture(results: Results, *names: str) -> Results:
-    """The same benchmark with Hopular of these architectures, in turn by dataset."""
+    """Return the same benchmark with Hopular of these architectures, in turn by dataset."""
     order = [facts.name for facts in results.datasets]
     units = [
         replace(unit, params={"architecture": names[order.index(unit.dataset) % len(names)]})
@@ -61,7 +61,7 @@ def with_architecture(results: Results, *names: str) -> Results:
 
 
 def random_results(n_datasets: int, n_methods: int, n_splits: int, seed: int = 0) -> Results:
-    """A benchmark of random accuracies."""
+    """Make a benchmark of random accuracies."""
     random = np.random.default_rng(seed)
     return make_results(
         {

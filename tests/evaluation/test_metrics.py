@@ -19,7 +19,7 @@ CLASSES = np.array(["a", "b", "c"])
 
 
 def classification(n: int, seed: int = 0, classes: np.ndarray = CLASSES) -> tuple[np.ndarray, np.ndarray]:
-    """Labels and probabilities that know something of them, with ties."""
+    """Make labels and probabilities that have something to do with them, with ties."""
     random = np.random.default_rng(seed)
     codes = random.integers(len(classes), size=n)
     raw = random.random((n, len(classes))).round(1) + 0.5 * np.eye(len(classes))[codes] + 0.01

@@ -45,7 +45,7 @@ def test_saved_results_come_back_as_they_were(tmp_path: Path):
 
 
 def made(*makers: Maker | None) -> Results:
-    """Results of a unit by each maker."""
+    """Make results with a unit by each maker."""
     units = tuple(UnitResult("d", str(place), "x", "complete", maker=maker) for place, maker in enumerate(makers))
     results = make_results({"d": {"x": [0.5]}})
     return replace(results, units=units, provenance={"commit": "of the report", "machine": "two cores"})

@@ -197,7 +197,7 @@ def test_scores_of_a_dataset_without_facts_are_refused():
 
 
 def as_matrix(rows: list[list[float]]) -> tuple[pd.DataFrame, pd.Series]:
-    """A matrix in which higher is better."""
+    """Make a matrix in which higher is better."""
     matrix = pd.DataFrame(rows, index=[f"d{i}" for i in range(len(rows))])
     matrix.columns = [f"m{i}" for i in matrix.columns]
     return matrix, pd.Series(True, index=matrix.index)

@@ -200,7 +200,7 @@ def test_bayesian_test_is_symmetric_and_adds_up():
 
 
 def test_bayesian_test_agrees_with_a_plain_simulation():
-    """The posterior written as the loops of its definition, on fewer draws."""
+    """Write the posterior as the loops of its definition, on fewer draws."""
     a, b, rope = np.array([0.80, 0.75, 0.90, 0.66]), np.array([0.78, 0.77, 0.83, 0.60]), 0.011
     z, random = [0.0, *(a - b)], np.random.default_rng(5)
     wins = np.zeros(3)

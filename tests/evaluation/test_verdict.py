@@ -1,4 +1,4 @@
-"""The answer in words, for every situation it has to find words for; and the speed of all of it."""
+"""The verdict in every situation, computed once, and fast enough."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_method_that_ran_on_fewer_datasets_does_not_lead():
 
 
 def test_the_leader_of_many_alike_is_rarely_said_to_be_more_than_noise():
-    """Eight methods that are one: a verdict of more than noise is false, and 5 % of them may be."""
+    """Compare eight methods that are the same: a verdict of more than noise is false, and 5 % of them may be."""
     random = np.random.default_rng(0)
     names = ["hopular", *(f"method{m}" for m in range(7))]
     false = 0

@@ -47,7 +47,7 @@ def test_sizes_are_those_of_the_datasets_splits():
 
 @pytest.fixture
 def cases(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Case]:
-    """Figures without training, of one dataset; the cases that were measured are noted in the list."""
+    """Make up the figures of one dataset without training; the list has the cases that were measured."""
     found: list[Case] = []
     monkeypatch.setenv("HOPULAR_RUNS", str(tmp_path))
     monkeypatch.setattr(footprint, "run_case", lambda case: Figures(1.0, 2.0, 0.1))

@@ -34,18 +34,18 @@ RANKS = {"median-ranks", "medium-ranks"}
 
 
 def small_results(methods: Sequence[str] = ("hopular", "svm", "random_forest")) -> Results:
-    """Each method better than the next one and than all published figures, on each of the 21 small datasets."""
+    """Make each method better than the next one and than all published figures, on all 21 small datasets."""
     scores = {method: [1 - place / 10_000] for place, method in enumerate(methods)}
     return make_results(dict.fromkeys(published_sizes("small")["dataset"], scores), suite="small")
 
 
 def our_methods() -> list[str]:
-    """Our methods of the paper's rows, in the order of its ranks."""
+    """List our methods of the paper's rows, in the order of its ranks."""
     return list(published_ranks()["method"].dropna())
 
 
 def medium_scores(datasets: Sequence[str]) -> Results:
-    """Our results are the paper's, on some of the medium datasets."""
+    """Make results that are the paper's, on some of the medium datasets."""
     parts = []
     for (name, unit), table in published_scores().groupby(["dataset", "unit"]):
         if name in datasets:

@@ -23,7 +23,7 @@ QUIET = (
 
 @contextmanager
 def open_browser() -> Iterator[Browser]:
-    """Debian's Chromium, without a window and without talking to anyone."""
+    """Start Debian's Chromium, without a window and without talking to anyone."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
         try:
@@ -34,7 +34,7 @@ def open_browser() -> Iterator[Browser]:
 
 @contextmanager
 def faultless_page(browser: Browser, report: Path, scheme: Literal["light", "dark"] = "light") -> Iterator[Page]:
-    """A report on a wide screen; whatever the browser complains of, and any request to a network, is an error."""
+    """Open a report on a wide screen; any complaint of the browser and any request to a network is an error."""
     page, problems = browser.new_page(viewport=WIDE, color_scheme=scheme), list[str]()
 
     def note(message: ConsoleMessage) -> None:
@@ -51,19 +51,19 @@ def faultless_page(browser: Browser, report: Path, scheme: Literal["light", "dar
 
 
 def is_dark(page: Page) -> bool:
-    """Whether a page is shown on a dark background."""
+    """Tell if a page is shown on a dark background."""
     shade = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3"
     return bool(page.evaluate(shade) < 60)
 
 
 def column(page: Page, place: int) -> list[str]:
-    """The values that a column of the leaderboard is sorted by, from the top down."""
+    """Return the values that a column of the leaderboard is sorted by, from the top down."""
     cells = page.locator(f"#board tbody tr > :nth-child({place})").all()
     return [cell.get_attribute("data-v") or "" for cell in cells]
 
 
 def take_screenshots(browser: Browser, report: Path, folder: Path) -> list[Path]:
-    """The top of a report in both colour schemes, as report-light.png and report-dark.png."""
+    """Take pictures of the top of a report in both colour schemes: report-light.png and report-dark.png."""
     made = []
     for scheme in ("light", "dark"):
         page = browser.new_page(viewport={"width": 1280, "height": 1500}, color_scheme=scheme)

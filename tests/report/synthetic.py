@@ -1,4 +1,4 @@
-"""Made-up results of any size: what a benchmark would leave behind, good methods and bad, failures included."""
+"""Make up results of any size, as a benchmark would leave them: good methods and bad, failures included."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_results(
     regression: tuple[int, ...] = (),
     nasty: bool = False,
 ) -> Results:
-    """`failed` are pairs of a dataset's place and a method; `doubtful` and `regression` are places of datasets."""
+    """Make results; `failed` has pairs of a dataset's place and a method, the other two have places of datasets."""
     rng = np.random.default_rng(seed)
     rows: list[dict[str, object]] = []
     facts, units = [], []
@@ -135,7 +135,7 @@ def _unit(
 
 
 def large() -> Results:
-    """The size that a report must bear: 27 datasets, 20 methods, 4 splits."""
+    """Make results of the size that a report must bear: 27 datasets, 20 methods, 4 splits."""
     left_out = ("mean", "realmlp", "adaboost", "pls", "lda")
     names = tuple(name for name, method in methods().items() if name not in left_out and method.group != "plain")
     assert len(names) == 20

@@ -26,7 +26,7 @@ VOID = {"meta", "link", "br", "hr", "img", "input", "path", "line", "circle"}
 
 
 class Reader(HTMLParser):
-    """Collects tags and text, and complains of tags that do not match."""
+    """Collects tags and text, and fails on tags that do not match."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -103,7 +103,7 @@ def test_everything_asked_for_is_on_the_page(results: Results, page: str) -> Non
 
 @pytest.fixture(scope="module")
 def fitted() -> Results:
-    """Results of a fit: an ensemble is delivered, another method is ahead on the test rows, one was not tried."""
+    """Make results of a fit: an ensemble is delivered, another method is ahead on the test rows, one was not tried."""
     results = make_results(1, ("stacking", "ensemble", "mlp", "majority"), 1)
     scores = results.scores.copy()
     best = (scores["method"] == "stacking") & (scores["metric"] == "accuracy")
