@@ -26,7 +26,7 @@ AIM_START, AIM_LATE, AIM_SPEED_UP, AIM_FINGERPRINTS = 60, 150, 1.6, 200
 
 
 def overhead(url: str, trials: int, filled: int = 0) -> float:
-    """Median seconds a trial beside fit and prediction, after `filled` trials that are there already."""
+    """Return the median seconds of a trial beside fit and prediction, after `filled` trials that are there already."""
     from hopular.data import load
     from hopular.data.splits import make_splits
     from hopular.trials.budget import Budget
@@ -46,7 +46,7 @@ def overhead(url: str, trials: int, filled: int = 0) -> float:
 
 
 def fill(search: object, trials: int) -> None:
-    """Finished trials with random parameters, each added as a search adds it."""
+    """Add finished trials with random parameters, as a search adds them."""
     import optuna
     from optuna.samplers import RandomSampler
 
@@ -82,7 +82,7 @@ def seconds_of(url: str, workers: int, trials: int) -> float:
 
 
 def fit(times: int) -> None:
-    """XGBoost on the same rows, without any search."""
+    """Fit XGBoost on the same rows, without any search."""
     from hopular.data import load
     from hopular.methods import Run, get_method
 
@@ -92,7 +92,7 @@ def fit(times: int) -> None:
 
 
 def possible(times: int = 8) -> float:
-    """How much faster two bare processes fit than one, on this machine as busy as it is now."""
+    """Return how much faster two bare processes fit than one, on this machine as busy as it is now."""
     with get_context("spawn").Pool(2) as pool:
         pool.map(fit, [1, 1], chunksize=1)
         start = time.perf_counter()
@@ -116,7 +116,7 @@ def fingerprints() -> float:
 
 
 def sharing(name: str, max_epochs: int | None = None) -> tuple[float, float]:
-    """Processor seconds of the first three settings of Hopular's grid on a dataset: one by one, and in one training."""
+    """Return the processor seconds of three settings of Hopular on a dataset: one by one, and in one training."""
     from hopular.data import load
     from hopular.data.splits import make_splits
     from hopular.methods import get_method

@@ -52,12 +52,12 @@ class Facts:
 
     @property
     def title(self) -> str:
-        """The model in words: 'LightGBM', or 'ensemble of LightGBM 60 %, Hopular 40 %'."""
+        """Name the model in words: 'LightGBM', or 'ensemble of LightGBM 60 %, Hopular 40 %'."""
         return model_title([(title(name), weight) for name, weight in self.members])
 
     @property
     def trained_on(self) -> str:
-        """The rows in words: 'trained on all 150 rows', or on how many of them and why not on all."""
+        """Name the rows in words: 'trained on all 150 rows', or on how many of them and why not on all."""
         who = "trained on" if len(set(self.rows)) == 1 else "members trained on"
         if self.no_refit and len(set(self.rows)) == 1:
             return f"{who} the {self.rows[0]:,} training rows of {self.table_rows:,}: {self.no_refit}"
@@ -68,7 +68,7 @@ class Facts:
 
     @property
     def delivered(self) -> Delivered:
-        """The model as a report names it."""
+        """Return the model as a report names it."""
         members = tuple((name, weight, rows) for (name, weight), rows in zip(self.members, self.rows, strict=True))
         return Delivered(self.method, self.trained_on, members)
 
@@ -87,29 +87,29 @@ class Fitted:
 
     @cached_property
     def model(self) -> Any:
-        """The estimator itself."""
+        """Load the estimator itself."""
         try:
             return load_model(self.folder / MODEL_FOLDER)
         except (ValueError, OSError, ImportError) as error:
             raise ModelError(f"the model in {str(self.folder)!r} is damaged: {error} Or fit it again.") from error
 
     def predict(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """The class or number of each row of a table, whose columns are found by name."""
+        """Return the class or number of each row of a table, whose columns are found by name."""
         return np.asarray(self.model.predict(self.read(frame)[0]))
 
     def predict_proba(self, frame: pd.DataFrame) -> pd.DataFrame:
-        """The probability of each class, one column per class."""
+        """Return the probability of each class, one column per class."""
         if self.schema.task != "classification":
             raise ModelError(f"the model predicts numbers of {self.schema.target!r}, which have no probabilities")
         features = self.read(frame)[0]
         return pd.DataFrame(self.model.predict_proba(features), columns=list(self.model.classes_), index=frame.index)
 
     def read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-        """The features of new rows as the model takes them, and notes on what was ignored or counts as missing."""
+        """Return the features of new rows as the model takes them, and notes on what is ignored or is missing."""
         return self.schema.apply(frame)
 
     def why(self, frame: pd.DataFrame, k: int = 3) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The k rows of the training table, from 0 on, that Hopular read each answer from, and their weights.
+        """Return the k rows of the training table, from 0 on, that Hopular read each answer from, and their weights.
 
         ModelError if the model is another one, or an ensemble without Hopular.
         """

@@ -1,4 +1,4 @@
-"""Which methods take part, the cheap ones first, and why the others do not."""
+"""The portfolio: methods that take part in a fit, the cheap ones first, and why the others do not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_GROUPS = [group for group in get_args(Group) if group != "plain"]  # tho
 
 
 def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
-    """The methods to try, the cheapest first, and why others are left out that could be used for the task.
+    """Return the methods to try, the cheapest first, and why others are left out that could be used for the task.
 
     `names` are methods or groups, by default DEFAULT_GROUPS. A method asked for by its own name must be
     usable.
@@ -39,7 +39,7 @@ def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = Non
 
 
 def _named(name: str) -> list[Method]:
-    """The methods that a name or group means."""
+    """Return the methods that a name or group means."""
     if name in methods():
         return [methods()[name]]
     if name != "all" and name not in get_args(Group):

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 File = Annotated[str, Parameter(help="A table: CSV, TSV, Parquet, Excel, ARFF, ...")]
 Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="The column to predict.")]
-Minutes = Annotated[float, Parameter(name=["--minutes", "-m"], help="The time it may take, all in all.")]
+Minutes = Annotated[float, Parameter(name=["--minutes", "-m"], help="The time it may take altogether.")]
 Output = Annotated[
     Path | None, Parameter(name=["--output", "-o"], help="Folder for the model; NAME-model if not given.")
 ]
-Methods = Annotated[str | None, Parameter(help="Names or groups, parted by commas, instead of all.")]
+Methods = Annotated[str | None, Parameter(help="Comma-separated methods or groups, instead of all.")]
 TARGETS = ("target", "label", "class", "y", "outcome", "response", "result", "price", "survived", "churn", "diagnosis")
 LISTED = 12  # columns, where the target is not said
 FINDINGS = 4  # of the audit that are shown; the report has them all
@@ -62,7 +62,7 @@ def fit(
         from hopular.automl.fitted import check_target
         from hopular.automl.portfolio import choose_methods
 
-        dataset = read_dataset(file, target)
+        dataset = _read_dataset(file, target)
         folder = output or Path(f"{dataset.name.replace(':', '-')}-model")
         check_target(folder)
         names = [name.strip() for name in methods.split(",") if name.strip()] if methods else None
@@ -113,8 +113,8 @@ def _fit(
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def read_dataset(file: str, target: str | None) -> Dataset:
-    """The dataset in a file; without a target, the likely one is suggested."""
+def _read_dataset(file: str, target: str | None) -> Dataset:
+    """Read the dataset in a file; without a target, suggest the likely one."""
     from hopular.data import load
     from hopular.data.dataset import DataError
     from hopular.data.read import is_data_file
@@ -135,7 +135,7 @@ def read_dataset(file: str, target: str | None) -> Dataset:
 
 
 def likely_target(columns: list[str]) -> str:
-    """The column that people mostly want to predict: one with a telling name, or the last one."""
+    """Return the column that people mostly want to predict: one with a telling name, or the last one."""
     by_name = {column.lower(): column for column in columns}
     return next((by_name[name] for name in TARGETS if name in by_name), columns[-1])
 
@@ -223,7 +223,7 @@ def _show_board(board: pd.DataFrame) -> None:
 
 
 def _unused(fitted: Fitted) -> list[str]:
-    """Which methods have no model, and why: a line for each reason."""
+    """Say which methods have no model, and why: a line for each reason."""
     from hopular.evaluation.results import title
 
     board = fitted.leaderboard
@@ -236,7 +236,7 @@ def _unused(fitted: Fitted) -> list[str]:
 
 
 def _summary(fitted: Fitted, folder: Path, seconds: float) -> dict[str, Any]:
-    """The outcome for scripts."""
+    """Return what scripts want to know."""
     import json
     from dataclasses import asdict
 

@@ -1,4 +1,4 @@
-"""`hopular predict`: what a model of `hopular fit` says of new rows."""
+"""`hopular predict`: predictions of new rows by a model of `hopular fit`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def predict(model: Model, file: File, /, *, output: Output = "-", why: Why = Fal
     fitted = load_fitted(model)
     table = read_rows(file)
     with errors_to_log():
-        answers, notes = predict_table(fitted, table.frame, why)
+        answers, notes = _predict_table(fitted, table.frame, why)
     for note in (*table.notes, *notes):
         complain(note, style="yellow")
     text = answers.to_csv(index=False, lineterminator="\n")
@@ -74,8 +74,8 @@ def _write(path: Path, text: str) -> None:
         raise InputError(f"--output {str(path)!r} cannot be written ({error.strerror}): name another file") from error
 
 
-def predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tuple[pd.DataFrame, list[str]]:
-    """The answers for all rows as a table, and notes on what was ignored or could not be had."""
+def _predict_table(fitted: Fitted, frame: pd.DataFrame, why: bool = False) -> tuple[pd.DataFrame, list[str]]:
+    """Return the answers for all rows as a table, and notes on what was ignored or could not be had."""
     import pandas as pd
 
     from hopular.automl.fitted import ModelError

@@ -1,4 +1,4 @@
-"""What commands print: rich on a terminal, plain lines elsewhere, JSON for scripts."""
+"""Print for people and scripts: rich on a terminal, plain lines elsewhere, JSON on demand."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ MARKS = {
     "fact": ("default", " "),
 }
 
+NAME_WIDTH = 12  # columns for the name in a line of `show_mark`
+
 # Options that several commands have.
 Json = Annotated[bool, Parameter(negative="", show_default=False, help="Print JSON, for scripts.")]
 Quiet = Annotated[
@@ -31,29 +33,29 @@ Quiet = Annotated[
 
 
 def console(stderr: bool = False) -> Console:
-    """A console that colours nothing by itself and never breaks a line that is not shown on a terminal."""
+    """Return a console that colours nothing by itself, and breaks no line that is not shown on a terminal."""
     made = Console(stderr=stderr, highlight=False)
     return made if made.is_terminal else Console(stderr=stderr, highlight=False, soft_wrap=True)
 
 
 def say(text: str, style: str | None = None) -> None:
-    """One line of output; the text is shown as it is."""
+    """Print a line; the text is shown as it is."""
     console().print(escape(text), style=style)
 
 
 def complain(text: str, style: str = "red") -> None:
-    """A message on standard error, the first word in colour. Secrets of addresses are not shown, whoever wrote it."""
+    """Print a message on standard error, its first word in colour. Secrets in addresses are never shown."""
     word = {"red": "error", "yellow": "note"}[style]
     console(stderr=True).print(f"[bold {style}]{word}:[/] {escape(without_secrets(text))}")
 
 
 def show_json(value: Any) -> None:
-    """A value for scripts."""
+    """Print a value for scripts."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
 
 def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> None:
-    """A table; `right` names the columns of numbers. Elsewhere than on a terminal, columns are parted by tabs."""
+    """Print a table; `right` names the columns of numbers. Off a terminal, columns are separated by tabs."""
     if not console().is_terminal:
         for row in (columns, *rows):
             print("\t".join(row))
@@ -69,8 +71,8 @@ def show_table(columns: Sequence[str], rows: Sequence[Sequence[str]], right: Seq
     console().print(table)
 
 
-def show_mark(state: str, name: str, detail: str, width: int = 12) -> None:
-    """A line with one of MARKS, a name and what there is to say of it."""
+def show_mark(state: str, name: str, detail: str) -> None:
+    """Print a line with one of MARKS, a name and what there is to say of it."""
     colour, mark = MARKS[state]
     screen = console()
     if screen.is_terminal:
@@ -78,17 +80,17 @@ def show_mark(state: str, name: str, detail: str, width: int = 12) -> None:
 
         line = Table.grid(padding=(0, 1))
         line.add_column(width=1)
-        line.add_column(width=width)
+        line.add_column(width=NAME_WIDTH)
         line.add_column(overflow="fold")
         line.add_row(f"[{colour}]{mark}[/]", escape(name), escape(detail))
         screen.print(line)
     else:
-        print(f"{'' if state == 'fact' else state:<4}  {name:<{width}}  {detail}", flush=True)
+        print(f"{'' if state == 'fact' else state:<4}  {name:<{NAME_WIDTH}}  {detail}", flush=True)
 
 
 @contextmanager
 def waiting(is_quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Gives a function that tells what is being waited for: a spinner on a terminal, otherwise a line each."""
+    """Give a function that tells what is being waited for: by a spinner on a terminal, otherwise a line each time."""
     screen = console(stderr=True)
     if is_quiet:
         yield lambda text: None

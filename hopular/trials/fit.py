@@ -27,11 +27,11 @@ Report = Callable[[int, int, float], bool]  # place among the jobs, percent, sco
 NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # as libraries put it
 
 
-class Pruned(Exception):  # noqa: N818
+class _Pruned(Exception):  # noqa: N818
     """The pruner has seen enough."""
 
 
-class CurveHook:
+class _CurveHook:
     """Reports the validation score of a training that goes on, by the search's criterion, and stops it when told to.
 
     Percents are of the trainings on all folds, one after another.
@@ -50,7 +50,7 @@ class CurveHook:
             self._last = percent
             score = progress.score if self._criterion == "accuracy" else -progress.loss
             if self._report(percent, float(score)):
-                raise Pruned
+                raise _Pruned
 
 
 class Fitter:
@@ -151,7 +151,7 @@ def _use(problem: Problem, job: Job, fitted: _Model | Trial) -> Trial:
         return fitted
     trial = fitted.trial
     try:
-        test = None if job.X_test is None else predict_rows(fitted.estimator, problem.task, job.X_test)
+        test = None if job.X_test is None else _predict_rows(fitted.estimator, problem.task, job.X_test)
         unsaved = "" if job.folder is None else _save(fitted.estimator, job.folder)
     except Exception as error:
         return _ended_by(job.trial, error, trial.fit_seconds)
@@ -159,7 +159,7 @@ def _use(problem: Problem, job: Job, fitted: _Model | Trial) -> Trial:
 
 
 def _ended_by(trial: Trial, error: Exception, seconds: float) -> Trial:
-    if isinstance(error, Pruned):
+    if isinstance(error, _Pruned):
         return replace(trial, state="pruned", fit_seconds=seconds)
     message = f"{type(error).__name__}: {error}"[:2000]
     return replace(trial, state="failed", fit_seconds=seconds, failure=_failure_of(error), message=message)
@@ -180,7 +180,7 @@ def _fit_fold(problem: Problem, place: int, attempts: Sequence[_Attempt], report
         return 0.0
     part = problem.of_fold(problem.folds[place])
     estimators = [attempt.estimators[place] for attempt in attempts]
-    hooks = [[CurveHook(partial(report, one.place), one.job.criterion, place, len(problem.folds))] for one in attempts]
+    hooks = [[_CurveHook(partial(report, one.place), one.job.criterion, place, len(problem.folds))] for one in attempts]
     start = time.perf_counter()
     errors = _fit(part, attempts[0].job, estimators, hooks)
     fitted = time.perf_counter() - start
@@ -189,7 +189,7 @@ def _fit_fold(problem: Problem, place: int, attempts: Sequence[_Attempt], report
         try:
             if error is not None:
                 raise error
-            predictions = predict_rows(estimator, problem.task, part.X_valid)
+            predictions = _predict_rows(estimator, problem.task, part.X_valid)
             attempt.predictions.append(_aligned(estimator, problem, predictions))
         except Exception as found:
             attempt.error = found
@@ -295,7 +295,7 @@ def _seconds_for(job: Job) -> float | None:
 
 def score_rows(estimator: Any, task: str, X: Any, y: Any) -> tuple[dict[str, float], np.ndarray[Any, Any]]:
     """Return the metrics and the predictions on some rows."""
-    predictions = predict_rows(estimator, task, X)
+    predictions = _predict_rows(estimator, task, X)
     classes = [str(label) for label in getattr(estimator, "classes_", [])]
     return _metrics(task, predictions, y, classes), predictions.astype(np.float32)
 
@@ -317,7 +317,7 @@ def _metrics(task: str, predictions: np.ndarray[Any, Any], y: Any, classes: Sequ
     return {"accuracy": accuracy, "log_loss": log_loss}
 
 
-def predict_rows(estimator: Any, task: str, X: Any) -> np.ndarray[Any, Any]:
+def _predict_rows(estimator: Any, task: str, X: Any) -> np.ndarray[Any, Any]:
     """Return probabilities of the classes, or numbers; refuse what is not finite."""
     is_regression = task == "regression"
     predictions: np.ndarray[Any, Any]

@@ -1,7 +1,7 @@
 """Policies: which trial is next and how long it may take.
 
 `FixedBudget` uses up the budget of one method, as benchmarks do. `Race` shares a given time among many methods, as
-`hopular fit` does.
+`hopular fit` does. The loop of `hopular.trials.run` asks them, from one thread at a time but for `is_over` and `spend`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from hopular.trials.budget import DEFAULT_CRITERION, Budget, Criterion
 from hopular.trials.fit import SOFT
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from hopular.trials.run import MethodSearch
 
 SPEND_SECONDS = 5.0  # a search notes the time it has used at least this often
-GRACE_SHARE = 0.2  # a first trial may go on after the end of a search for this share of the search's time,
-MAX_GRACE = 10.0  # but not for more seconds than these
+GRACE_SHARE = 0.2  # a first trial may go on after the end of a search for this share of the search's time
+MAX_GRACE = 10.0  # a first trial may go on for this many seconds at most
 GIVE_UP_AFTER = 2  # a race gives a method up after this many failures without a success
 FIRST_SHARE = 0.6  # the first trials of all methods may take this share of the time that a race has left
 LEAST_SECONDS = 1.0  # a race gives any trial at least this time
@@ -39,39 +39,12 @@ class Limits:
     deadline: float | None = None  # of the whole, in seconds since 1970
 
 
-class Policy(Protocol):
-    """Decides for the loop of `run`; all calls but `is_over` and `spend` are made by one thread at a time."""
-
-    searches: list[MethodSearch]
-    criterion: Criterion
-    memory: float | None  # bytes that a trial's process may use
-    retries: int  # of a trial whose process could not be started or was lost
-    raises: bool  # whether a process that cannot be started ends the whole, or only fails the trial
-    pauses: tuple[float, float]  # seconds between looks for something to do, at first and later on
-
-    def begin(self) -> None:
-        """Start the clock."""
-
-    def next_search(self) -> MethodSearch | None:
-        """Return the method whose turn it is; None if there is nothing to do at present."""
-
-    def is_done(self) -> bool:
-        """Tell, where there was nothing to do, whether there will be nothing later on either."""
-
-    def limits(self, search: MethodSearch, trials: int) -> Limits:
-        """Return how long the next fit of a method may take, in which so many trials share one training."""
-
-    def is_over(self, is_running: bool = False) -> bool:
-        """Tell whether to start no more trials; or, if one is running, whether to give it up."""
-
-    def spend(self, is_due: bool = False) -> None:
-        """Note the time used, for those who go on with this search: now, or only if that is due."""
-
-
 class FixedBudget:
     """One method, until the trials or the seconds of its budget are used up."""
 
-    retries, raises, pauses = 2, True, (0.2, 2.0)
+    retries = 2  # of a trial whose process could not be started or was lost
+    raises = True  # a process that cannot be started ends the search
+    pauses = (0.2, 2.0)  # seconds between looks for something to do, at first and later on
 
     def __init__(self, search: MethodSearch, budget: Budget, should_stop: Callable[[], bool] | None = None) -> None:
         self.searches, self._search, self._budget = [search], search, budget
@@ -81,6 +54,7 @@ class FixedBudget:
         self._deadline, self._grace = float("inf"), 0.0
 
     def begin(self) -> None:
+        """Start the clock."""
         self._start = self._spent_at = time.monotonic()
         self._search.study.bury()
         seconds = self._budget.seconds
@@ -92,9 +66,11 @@ class FixedBudget:
             self._grace = min(GRACE_SHARE * seconds, MAX_GRACE)
 
     def next_search(self) -> MethodSearch | None:
+        """Return the method whose turn it is; None if there is nothing to do at present."""
         return self._search
 
     def is_done(self) -> bool:
+        """Tell, where there was nothing to do, whether there will be nothing later on either."""
         study = self._search.study
         if self._search.slots is None or len(study.trials()) < self._search.slots:
             return False  # others are at work; a lease of theirs may still fall to us
@@ -102,16 +78,19 @@ class FixedBudget:
         return True
 
     def limits(self, search: MethodSearch, trials: int) -> Limits:
+        """Return how long the next fit of a method may take, in which so many trials share one training."""
         each, left = self._budget.seconds_per_trial, self._deadline - time.monotonic()
         seconds = None if each is None else each * trials
         deadline = None if left == float("inf") else time.time() + left
         return Limits(None if seconds is None else SOFT * seconds, seconds, deadline)
 
     def is_over(self, is_running: bool = False) -> bool:
+        """Tell whether to start no more trials; or, if one is running, whether to give it up."""
         grace = self._grace if is_running and self._grace and not self._search.has_model else 0.0
         return self._should_stop() or time.monotonic() >= self._deadline + grace
 
     def spend(self, is_due: bool = False) -> None:
+        """Note the time used, for those who go on with this search: now, or only if that is due."""
         now = time.monotonic()
         if self._budget.seconds is not None and (not is_due or now - self._spent_at > SPEND_SECONDS):
             self._spent_at = now
@@ -188,3 +167,6 @@ def _usual_seconds(search: MethodSearch) -> float:
 def _likely_seconds(search: MethodSearch) -> float:
     """Return what a fit takes at most, if nothing odd happens; one that trains by epochs ends when it has to."""
     return _usual_seconds(search) if search.method.has_curve else SURE * _usual_seconds(search)
+
+
+Policy = FixedBudget | Race

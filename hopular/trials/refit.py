@@ -189,7 +189,7 @@ def refit_each(
     a `failure`.
     """
     methods = [get_method(setting.method) for setting in settings]
-    problems = {method.needs_validation: refit_problem(dataset, split, method) for method in methods}
+    problems = {method.needs_validation: _refit_problem(dataset, split, method) for method in methods}
     waiting, trained, is_ended = deque(range(len(settings))), list(settings), threading.Event()
     lost: list[str] = []
 
@@ -211,7 +211,7 @@ def refit_each(
 
     def fit(worker: Worker, place: int) -> None:
         watch()
-        setting = refit_trial(settings[place])
+        setting = _refit_trial(settings[place])
         worker.use(problems[methods[place].needs_validation])
         job = Job(setting, threads, device, setting.max_seconds, folder=folder / str(place))
         limits = {"max_seconds": max_seconds, "max_memory": max_memory}
@@ -239,14 +239,14 @@ def refit_rows(method: Method, split: Split) -> Rows:
     return np.sort(np.concatenate(parts))
 
 
-def refit_problem(dataset: Dataset, split: Split, method: Method) -> Problem:
+def _refit_problem(dataset: Dataset, split: Split, method: Method) -> Problem:
     """Return the problem whose training rows are those of a refit."""
     fold = Fold(refit_rows(method, split), split.valid)
     name, rows = f"{dataset.name} all rows", len(dataset)
     return Problem(name, dataset.task, rows, dataset.fingerprint, dataset.X, dataset.y, (fold,))
 
 
-def refit_trial(trial: Trial) -> Trial:
+def _refit_trial(trial: Trial) -> Trial:
     """Return the trial of a refit: with the best number of rounds, since no rows are left to find it by."""
     rounds = {} if trial.rounds is None else {"n_estimators": max(1, trial.rounds)}
     params = {**trial.params, **rounds}

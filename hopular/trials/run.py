@@ -357,7 +357,7 @@ class Loop:
         X_test: Any = None,
         on_start: Callable[[Trial], None] = lambda trial: None,
     ) -> None:
-        """`name` is that of the workers in the pool."""
+        """Set up the loop; `name` is that of the workers in the pool."""
         self.policy, self.pool, self.name = policy, pool, name
         self.workers, self.threads, self.device, self._X_test = workers, threads, device, X_test
         self.lock = threading.Lock()  # of all that the policy and the searches know

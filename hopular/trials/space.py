@@ -61,7 +61,7 @@ class Proposer:
         architecture: str | None = None,
         defaults_first: bool = False,
     ) -> None:
-        """`architecture` is that of a method with several, whose grid depends on it.
+        """Load a method's space; `architecture` is that of a method with several, whose grid depends on it.
 
         With `defaults_first` the first slot has the method's own defaults, and the others what its space proposes.
         """

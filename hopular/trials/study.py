@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import socket
-import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,21 +26,21 @@ from optuna.trial import FrozenTrial, TrialState, create_trial
 
 from hopular import settings
 from hopular.trials.trial import Trial
-from hopular.util import OperationError
+from hopular.util import OperationError, retry
 
-STALE = 60.0  # seconds without a beat after which a lease is taken over, whoever has it
-PATIENCE = 60.0  # seconds for which a database that is locked or away is tried again
-LOCK_SECONDS = 5.0  # for which sqlite waits by itself
+STALE_SECONDS = 60.0  # a lease without a beat for this long is taken over, whoever has it
+RETRY_SECONDS = 60.0  # a database that is locked or away is tried again for this long
+LOCK_SECONDS = 5.0  # sqlite itself waits this long for a lock
 STATES = {"complete": TrialState.COMPLETE, "pruned": TrialState.PRUNED, "failed": TrialState.FAIL}
 CLOCKS = {  # the database's, so that those of several machines need not agree
     "sqlite": "(julianday('now') - 2440587.5) * 86400.0",
     "postgresql": "cast(extract(epoch from clock_timestamp()) as double precision)",
 }
-HOPELESS = (
+PERMANENT = (  # words of errors that another try does not mend
     *("unable to open", "readonly", "no such table", "does not exist", "authentication failed", "no password"),
     *("disk is full", "No space left on device"),
 )
-SECONDS = "seconds of "  # a study's attributes of this name say how long each of its processes has worked
+SECONDS_OF = "seconds of "  # a study's attributes of this name say how long each of its processes has worked
 
 LEASES = sa.Table(
     "hopular_leases",
@@ -59,22 +58,20 @@ class StorageError(OperationError):
     """The database of studies cannot be used; the message says what to do."""
 
 
-def patiently(action: Callable[[], T]) -> T:
-    """Do something with the database; if it is locked or away, again after a while."""
-    deadline, pause = time.monotonic() + PATIENCE, 0.05
-    while True:
-        try:
-            return action()
-        except AWAY as error:
-            reason = str(error.__cause__ or error)
-            if time.monotonic() > deadline or any(words in reason for words in HOPELESS):
-                raise StorageError(f"the database of studies cannot be used: {reason}") from error
-            time.sleep(pause * random.uniform(0.5, 1.5))
-            pause = min(2 * pause, 2.0)
+def _retried(action: Callable[[], T]) -> T:
+    """Do something with the database; while it is locked or away, try again."""
+
+    def is_away(error: BaseException) -> bool:
+        return isinstance(error, AWAY) and not any(words in str(error.__cause__ or error) for words in PERMANENT)
+
+    try:
+        return retry(action, should_retry=is_away, seconds=RETRY_SECONDS, pauses=(0.05, 2.0))
+    except AWAY as error:
+        raise StorageError(f"the database of studies cannot be used: {error.__cause__ or error}") from error
 
 
 def open_storage(url: str | None = None) -> RDBStorage:
-    """The database at `url` (by default settings.storage_url()), made ready if it is new."""
+    """Open the database at `url` (by default settings.storage_url()), made ready if it is new."""
     try:
         parts = sa.engine.make_url(url or settings.storage_url())
         if parts.drivername in ("postgres", "postgresql"):
@@ -101,7 +98,7 @@ def open_storage(url: str | None = None) -> RDBStorage:
         return storage
 
     try:
-        return patiently(lambda: _ignoring_a_race(connect))
+        return _retried(partial(retry, connect, should_retry=_is_made_twice, seconds=5.0, pauses=(0.1, 0.5)))
     except (sa.exc.SQLAlchemyError, ImportError, StorageError) as error:
         raise StorageError(f"the database of studies {parts!r} cannot be opened: {error}") from error
 
@@ -110,13 +107,9 @@ def _relax(connection: Any, _: Any) -> None:
     connection.execute("PRAGMA synchronous=NORMAL")
 
 
-def _ignoring_a_race(connect: Callable[[], RDBStorage], tries: int = 5) -> RDBStorage:
-    """Several processes may create the tables at once; the next time they are there."""
-    for _ in range(tries - 1):
-        with contextlib.suppress(sa.exc.IntegrityError, sa.exc.ProgrammingError):
-            return connect()
-        time.sleep(random.uniform(0.1, 0.5))
-    return connect()
+def _is_made_twice(error: BaseException) -> bool:
+    """Tell whether several processes seem to create the tables at once; another try finds them there."""
+    return isinstance(error, sa.exc.IntegrityError | sa.exc.ProgrammingError)
 
 
 class Study:
@@ -128,11 +121,11 @@ class Study:
         self._storage, self._engine = storage, storage.engine
         self._now = sa.literal_column(CLOCKS[storage.engine.dialect.name], sa.Double)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._study = patiently(
+        self._study = _retried(
             lambda: optuna.create_study(study_name=name, storage=storage, direction="maximize", load_if_exists=True)
         )
         self._id = storage.get_study_id_from_name(name)
-        patiently(lambda: self._describe(facts or {}))
+        _retried(lambda: self._describe(facts or {}))
         self._running: dict[int, tuple[int, FrozenTrial]] = {}  # the id and the start of the trial of each slot
         self.finished: dict[int, FrozenTrial] = {}
         self.trials()
@@ -153,11 +146,11 @@ class Study:
     def trials(self) -> dict[int, FrozenTrial]:
         """Return the finished trial of each slot, the first one if there should be two; also kept as `finished`."""
         finished: dict[int, FrozenTrial] = {}
-        for trial in patiently(lambda: self._study.get_trials(deepcopy=False)):
+        for trial in _retried(lambda: self._study.get_trials(deepcopy=False)):
             record = trial.user_attrs.get("record")
             if record is not None and trial.state == STATES[record["state"]] and record["slot"] not in finished:
                 known = self.finished.get(record["slot"])
-                finished[record["slot"]] = known or as_trial(
+                finished[record["slot"]] = known or _frozen(
                     Trial.from_json(record), trial.params, trial.distributions, trial.user_attrs
                 )
         self.finished = dict(sorted(finished.items()))
@@ -169,10 +162,10 @@ class Study:
         trial = create_trial(
             state=TrialState.RUNNING, params=params, distributions=distributions, user_attrs=attributes
         )
-        self._running[slot] = (patiently(lambda: self._storage.create_new_trial(self._id, trial)), trial)
+        self._running[slot] = (_retried(lambda: self._storage.create_new_trial(self._id, trial)), trial)
 
     def report(self, slot: int, percent: int, score: float) -> None:
-        """Show a point of the learning curve. If the database is busy, the point is left out: the record has it."""
+        """Show a point of the learning curve. Leave it out when the database is busy: the record has it."""
         with contextlib.suppress(*AWAY, UpdateFinishedTrialError):
             self._storage.set_trial_intermediate_value(self._running[slot][0], percent, score)
 
@@ -183,7 +176,7 @@ class Study:
             self._end(trial_id, None)
             return False
         if self._end(trial_id, record.to_json()):
-            self.finished[record.slot] = as_trial(record, trial.params, trial.distributions, trial.user_attrs)
+            self.finished[record.slot] = _frozen(record, trial.params, trial.distributions, trial.user_attrs)
             self.release(record.slot)
             return True
         self.release(record.slot)
@@ -200,7 +193,7 @@ class Study:
         """End the trials that are still RUNNING though nobody has the lease of their slot, or only the dead have."""
         running = [
             trial
-            for trial in patiently(lambda: self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
+            for trial in _retried(lambda: self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)))
             if "owner" in trial.user_attrs
         ]
         if not running:
@@ -224,17 +217,17 @@ class Study:
             except UpdateFinishedTrialError:
                 return False
 
-        return patiently(write)
+        return _retried(write)
 
     def spend(self, seconds: float) -> None:
-        """Note for how long this process has worked on the study by now. If the database is busy, the next time."""
+        """Note how long this process has worked on the study; skip that when the database is busy."""
         with contextlib.suppress(*AWAY):
-            self._study.set_user_attr(SECONDS + self.owner, seconds)
+            self._study.set_user_attr(SECONDS_OF + self.owner, seconds)
 
     def spent(self) -> float:
-        """For how long processes have worked on the study."""
-        attributes = patiently(lambda: self._study.user_attrs)
-        return float(sum(value for name, value in attributes.items() if name.startswith(SECONDS)))
+        """Return for how long processes have worked on the study, all together."""
+        attributes = _retried(lambda: self._study.user_attrs)
+        return float(sum(value for name, value in attributes.items() if name.startswith(SECONDS_OF)))
 
     # ----------------------------------------------------------------------------------------------------- leases
 
@@ -258,12 +251,12 @@ class Study:
         return slot
 
     def beat(self, slot: int) -> None:
-        """Say that the trial of a slot is alive. If the database is busy, the next beat will do."""
+        """Say that the trial of a slot is alive. Skip it when the database is busy: the next beat will do."""
         with contextlib.suppress(*AWAY), self._engine.begin() as connection:
             connection.execute(self._renewal(slot))
 
     def holds(self, slot: int) -> bool:
-        """Whether the slot is still leased to this process; if so, the lease is renewed."""
+        """Tell whether the slot is still leased to this process; if so, the lease is renewed."""
         return self._write(self._renewal(slot)) == 1
 
     def release(self, slot: int) -> None:
@@ -275,10 +268,6 @@ class Study:
         self._write(sa.delete(LEASES).where(LEASES.c.study == self.name))
         self.bury()
 
-    def running(self) -> int:
-        """How many slots are leased by the living."""
-        return sum(_alive(row.owner, row.age) for row in self._leases())
-
     def _leases(self) -> list[Any]:
         query = sa.select(LEASES, (self._now - LEASES.c.beat).label("age")).where(LEASES.c.study == self.name)
 
@@ -286,7 +275,7 @@ class Study:
             with self._engine.connect() as connection:
                 return list(connection.execute(query))
 
-        return patiently(read)
+        return _retried(read)
 
     def _own(self, slot: int) -> tuple[Any, ...]:
         return LEASES.c.study == self.name, LEASES.c.slot == slot, LEASES.c.owner == self.owner
@@ -299,7 +288,7 @@ class Study:
             with self._engine.begin() as connection:
                 return int(connection.execute(statement).rowcount)
 
-        return patiently(write)
+        return _retried(write)
 
     def _insert(self, slot: int) -> bool:
         try:
@@ -314,7 +303,7 @@ class Study:
         return self._write(statement.values(owner=self.owner, beat=self._now)) == 1
 
 
-def as_trial(
+def _frozen(
     record: Trial, params: dict[str, Any], distributions: dict[str, Any], attributes: dict[str, Any] | None = None
 ) -> FrozenTrial:
     """Return a finished trial with its whole learning curve, of which the study shows only some points."""
@@ -329,15 +318,15 @@ def as_trial(
 
 
 def _host() -> str:
-    """This machine since its start: a name alone may be that of several."""
+    """Name this machine since its start: its name alone may be that of several."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return f"{socket.gethostname()[:100]} {boot.read_text()[:13] if boot.exists() else ''}".replace(":", " ").strip()
 
 
 def _alive(owner: str, age: float) -> bool:
-    """Whether the owner of a lease lives: it must have beaten lately, and on this machine we can look."""
+    """Tell whether the owner of a lease lives: it must have beaten lately, and on this machine we can look."""
     host, pid, started, _ = owner.rsplit(":", 3)
-    if age >= STALE:
+    if age >= STALE_SECONDS:
         return False
     if host != _host():
         return True

@@ -106,7 +106,7 @@ def test_names_from_files_are_no_code(done, said):
 
 @pytest.mark.parametrize("url", ["postgresql://me:{}@127.0.0.1:1/studies", "mysql://me:{}@127.0.0.1/x", "me:{}@host"])
 def test_a_password_of_the_database_of_studies_is_in_no_message(url, monkeypatch):
-    monkeypatch.setattr("hopular.trials.study.PATIENCE", 0.0)
+    monkeypatch.setattr("hopular.trials.study.RETRY_SECONDS", 0.0)
     with pytest.raises(StorageError) as caught:
         open_storage(url.format(SECRET))
     assert SECRET not in f"{caught.value}"

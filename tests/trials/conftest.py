@@ -158,6 +158,9 @@ class InlineWorker:
     def close(self):
         pass
 
+    def start(self, beat):
+        beat()
+
     def run(self, jobs, *, report, beat, max_seconds=None, max_memory=None):
         beat()
         return self.fitter.fit(self.problem, jobs, lambda: None, report)
