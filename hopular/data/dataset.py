@@ -58,7 +58,7 @@ class Protocol:
 
 
 Task = Literal["classification", "regression"]
-Kind = Literal["continuous", "categorical"]
+_ColumnKind = Literal["continuous", "categorical"]
 _LARGEST_TARGET = 1e150  # sums of squares of larger numbers are not finite
 PARTS = ("train", "valid", "test", "unused")  # what a column of `Dataset.parts` may say of a row
 
@@ -96,7 +96,7 @@ class Dataset:
         return f"Dataset({self.name!r}, {plural(len(self), 'row')}, {plural(self.X.shape[1], 'feature')}, {self.task})"
 
     @property
-    def kinds(self) -> dict[str, Kind]:
+    def kinds(self) -> dict[str, _ColumnKind]:
         """Return the kind of each feature, in column order."""
         return {
             str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "continuous"

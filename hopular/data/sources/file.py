@@ -23,8 +23,8 @@ from hopular.formatting import plural, some
 from hopular.redaction import without_secrets
 from hopular.util import did_you_mean
 
-VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused
-PARTS = {
+_VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused
+_PART_NAMES = {  # what a split column may call them
     "train": ("train", "training", "learn"),
     "valid": ("valid", "validation", "val", "dev"),
     "test": ("test", "testing", "holdout"),
@@ -47,7 +47,7 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
             content = hashlib.file_digest(file, "sha256").digest()
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    key = cache_key(f"file {VERSION}", path.name.removeprefix(stem(path)).lower(), content, repr(told))
+    key = cache_key(f"file {_VERSION}", path.name.removeprefix(stem(path)).lower(), content, repr(told))
     dataset = cached(key, lambda: _build(path, name, source, told))
     if (dataset.name, dataset.source) == (name, source):
         return dataset
@@ -232,7 +232,7 @@ def _column(raw: pd.DataFrame, column: str, kind: str, style: Style) -> pd.Serie
 
 
 def _parts(column: pd.Series[Any], kept: Array) -> pd.Series[Any]:
-    known = {word: part for part, words in PARTS.items() for word in words}
+    known = {name: part for part, names in _PART_NAMES.items() for name in names}
     parts = column.astype("str").str.strip().str.lower().map(known)
     if (unknown := parts.isna().to_numpy() & kept).any():
         row = int(unknown.argmax())

@@ -15,7 +15,7 @@ from hopular.data.download import UnreachableError
 from hopular.data.schema import learn_features, learn_target
 from hopular.formatting import plural
 
-VERSION = "2"  # of what this module makes of an answer
+_VERSION = "2"  # of what this module makes of an answer
 RETRIES, DELAY = 3, 1.0  # of a download, and the seconds between them
 PATTERN = re.compile(r"openml:(\d+)", re.IGNORECASE)
 
@@ -26,7 +26,7 @@ def load(name: str) -> Dataset:
     if match is None:
         raise DataError(f"a dataset of OpenML is called openml:ID with a number, such as openml:31, not {name!r}")
     number = int(match[1])
-    return cached(cache_key("openml", VERSION, str(number)), lambda: _build(number))
+    return cached(cache_key("openml", _VERSION, str(number)), lambda: _build(number))
 
 
 def _build(number: int) -> Dataset:

@@ -26,7 +26,7 @@ from hopular.data.registry import Entry, Missing, Repair, find, paper_names
 
 _COMMIT = "3e0c39fdc59568349373af573ee52c03305ca105"
 ADDRESS = f"https://raw.githubusercontent.com/ml-jku/hopular/{_COMMIT}/hopular/auxiliary/resources"
-VERSION = "1"  # of what this module makes of the files
+_VERSION = "1"  # of what this module makes of the files
 SEED = 1  # of the medium suite's folds
 
 
@@ -39,7 +39,7 @@ def load(name: str) -> Dataset:
     """Load a dataset of the paper by name, alias or NAME:repaired."""
     entry, repaired = find(name)
     sums = (checksums()[file] for file in entry.files)
-    key = cache_key("paper", VERSION, repr(entry), str(repaired), *sums)
+    key = cache_key("paper", _VERSION, repr(entry), str(repaired), *sums)
 
     def build() -> Dataset:
         dataset = _small(entry) if entry.suite == "small" else _medium(entry)
