@@ -16,7 +16,10 @@ import threading
 import time
 from collections.abc import Callable
 
+import psutil
+
 from flows.services.health import ended, problem, wait_until_ready
+from flows.services.processes import end
 from flows.services.state import NO_TELEMETRY, client_environment, prefect_home, read_state
 from hopular.util import OperationError
 
@@ -55,7 +58,8 @@ def _reach_server(environment: dict[str, str]) -> tuple[dict[str, str], Callable
         return found, lambda: None
     environment = {**environment, OWNER: str(os.getpid())}
     server, address = _start_server({**environment, **_SERVER_SETTINGS})
-    atexit.register(_end_server, server)  # before Prefect registers what it still has to tell, hence called after it
+    # registered before Prefect registers what it still has to tell, and hence called after it
+    atexit.register(end, [psutil.Process(server.pid)], _END_SECONDS)
     return {**environment, "PREFECT_API_URL": address}, lambda: _wait_for_server(server, address)
 
 
@@ -81,15 +85,6 @@ def _wait_for_server(server: subprocess.Popen[bytes], address: str) -> None:
     if why is not None:
         code = "" if server.returncode is None else f" with code {server.returncode}"
         raise OperationError(f"the Prefect server of this run {why}{code}")
-
-
-def _end_server(server: subprocess.Popen[bytes]) -> None:
-    server.terminate()
-    try:
-        server.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
 
 
 def _serve(listening: socket.socket) -> None:

@@ -20,7 +20,7 @@ _SECONDS = 5.0  # for an answer
 
 @dataclass(frozen=True)
 class Check:
-    """Whether one service is healthy; the detail is its address or its task, and otherwise what is wrong."""
+    """The health of one service. The detail is its address or its task, and otherwise what is wrong."""
 
     name: str
     is_healthy: bool

@@ -20,7 +20,7 @@ from hopular.methods.fingerprint import scoring_code, take_fingerprint
 from hopular.methods.method import Group
 from hopular.redaction import without_secrets
 from hopular.trials.budget import Budget, preset
-from hopular.util import cores, did_you_mean
+from hopular.util import InputError, cores, did_you_mean
 
 DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "glm", "majority", "mean")
 Count = Annotated[int, Field(ge=1)]
@@ -157,7 +157,7 @@ def select_methods(names: Sequence[str]) -> list[str]:
             chosen[get_method(name).name] = None
         else:
             known = list(dict.fromkeys([*methods(), *groups, "all"]))
-            raise ValueError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
+            raise InputError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
     return list(chosen)
 
 

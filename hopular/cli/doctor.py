@@ -43,7 +43,8 @@ def doctor(*, json: Json = False) -> int:
     """
     found = []
     with waiting(is_quiet=json or not sys.stderr.isatty()) as tell:
-        for name, check in _CHECKS.items():
+        for check in _CHECKS:
+            name = check.__name__.removeprefix("_")
             tell(f"checking the {name}")
             found += _diagnoses(name, check)
     broken = [item for item in found if item.state == "fail"]
@@ -253,13 +254,4 @@ def _data() -> Iterator[_Diagnosis]:
         yield _Diagnosis("ok", "data", f"{folder} has all {len(files)} files of the paper")
 
 
-_CHECKS: dict[str, Callable[[], Iterator[_Diagnosis]]] = {
-    "python": _python,
-    "packages": _packages,
-    "device": _device,
-    "folders": _folders,
-    "databases": _databases,
-    "servers": _servers,
-    "plugin": _plugin,
-    "data": _data,
-}
+_CHECKS = (_python, _packages, _device, _folders, _databases, _servers, _plugin, _data)
