@@ -9,7 +9,7 @@ from hopular.cli.screen import Json, say, show_json, show_table
 if TYPE_CHECKING:
     from hopular.methods import Method
 
-SHORT = {"classification": "classes", "regression": "numbers"}
+_SHORT = {"classification": "classes", "regression": "numbers"}
 
 
 def methods(*, json: Json = False) -> None:
@@ -38,7 +38,7 @@ def methods(*, json: Json = False) -> None:
 
 
 def _predicts(method: Method) -> str:
-    return "both" if len(method.tasks) == 2 else SHORT[method.tasks[0]]
+    return "both" if len(method.tasks) == 2 else _SHORT[method.tasks[0]]
 
 
 def _facts(method: Method) -> dict[str, object]:

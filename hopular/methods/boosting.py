@@ -16,12 +16,11 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from hopular.data.dataset import Task
 from hopular.methods.method import InvalidParametersError, Method, Run
-from hopular.model.columns import check_table, codes, is_categorical, label, numbers
+from hopular.model.columns import check_labels, check_numbers, check_table, codes, is_categorical, label, numbers
 
 Array = np.ndarray[Any, Any]
 EARLY_STOPPING_ROUNDS = (
@@ -175,8 +174,6 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
         """Train on X and y; the rows of `eval_set=(X, y)` decide when to stop and which round is the best."""
         deadline = Deadline(self.max_seconds)
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
         frame, y = check_table(self, X, reset=True), self._check_target(y)
         check_consistent_length(frame, y)
         self.categories_ = [learn_categories(frame.iloc[:, i], str(name)) for i, name in enumerate(frame.columns)]
@@ -250,11 +247,7 @@ class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
         return "binary" if len(self.classes_) == 2 else "multiclass"
 
     def _check_target(self, y: Any) -> Array:
-        if pd.isna(np.asarray(y, dtype=object)).any():
-            raise ValueError("Input y contains NaN: labels are missing. Drop these rows.")
-        labels = np.asarray(column_or_1d(y, warn=True))
-        check_classification_targets(labels)
-        return labels
+        return check_labels(y)
 
     def _learn_target(self, y: Array) -> None:
         self.classes_, counts = np.unique(y, return_counts=True)
@@ -284,13 +277,7 @@ class BoostedRegressor(RegressorMixin):  # type: ignore[misc]
     _kind = "regression"
 
     def _check_target(self, y: Any) -> Array:
-        try:
-            target = np.asarray(column_or_1d(y, warn=True)).astype(np.float64)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"y must be numbers for a regressor ({error}); use the classifier for labels") from error
-        if not np.isfinite(target).all():
-            raise ValueError("Input y contains NaN or infinity. Drop these rows.")
-        return target
+        return check_numbers(self, y)
 
     def _learn_target(self, y: Array) -> None:
         self.prior_, self.scale_ = float(y.mean()), float(y.std()) or 1.0

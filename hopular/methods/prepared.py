@@ -33,12 +33,19 @@ import numpy as np
 import pandas as pd
 from joblib import parallel_config  # type: ignore[import-untyped,unused-ignore]
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from hopular.data.dataset import Task
-from hopular.formatting import plural
-from hopular.model.columns import LARGEST, check_table, is_categorical, labels, mean_and_scale, numbers
+from hopular.model.columns import (
+    LARGEST,
+    check_labels,
+    check_numbers,
+    check_table,
+    is_categorical,
+    labels,
+    mean_and_scale,
+    numbers,
+)
 from hopular.util import whole_file
 
 Array = np.ndarray[Any, Any]
@@ -269,16 +276,7 @@ class PreparedClassifier(ClassifierMixin, Prepared):  # type: ignore[misc]
     """A classifier for frames. Without probabilities of the estimator, they are the softmax of its decision values."""
 
     def _learn_y(self, y: Any) -> Array:
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
-        if missing:
-            raise ValueError(f"Input y contains NaN: labels are missing in {plural(missing, 'row')}. Drop these rows.")
-        target = np.asarray(column_or_1d(y, warn=True))
-        if target.dtype.kind == "f" and np.isinf(target).any():
-            raise ValueError("Input y contains infinity, which is no class. Drop these rows.")
-        check_classification_targets(target)
-        self.classes_, codes = np.unique(target, return_inverse=True)
+        self.classes_, codes = np.unique(check_labels(y), return_inverse=True)
         self.prior_ = np.bincount(codes) / len(codes)
         return np.asarray(codes)
 
@@ -315,12 +313,7 @@ class PreparedRegressor(RegressorMixin, Prepared):  # type: ignore[misc]
         self.standardise_target = standardise_target
 
     def _learn_y(self, y: Any) -> Array:
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        target = np.asarray(column_or_1d(y, warn=True)).astype(np.float64)
-        if not np.isfinite(target).all():
-            bad = int((~np.isfinite(target)).sum())
-            raise ValueError(f"Input y contains NaN or infinity in {plural(bad, 'row')}. Drop them.")
+        target = check_numbers(self, y)
         mean, scale = mean_and_scale(target) if self.standardise_target and len(target) else (0.0, 1.0)
         self.target_mean_, self.target_scale_ = mean, scale or 1.0
         return (target - self.target_mean_) / self.target_scale_

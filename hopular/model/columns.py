@@ -1,4 +1,4 @@
-"""Columns of a table as numbers or as categories, read the same way by every method.
+"""Columns of a table as numbers or as categories, and its target, read the same way by every method.
 
 Nothing here needs torch, so that methods without a network do not import it.
 """
@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from hopular.formatting import plural
 
 LARGEST = 1e6  # standardised values beyond this are cut, so that no input can overflow an estimator
 _TIMES = ("date", "datetime", "datetime64", "timedelta", "timedelta64")
@@ -32,6 +35,39 @@ def check_table(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:
             )
     validate_data(estimator, X=X, reset=reset, skip_check_array=True)
     return frame.infer_objects() if isinstance(X, np.ndarray) and X.dtype == object else frame
+
+
+def check_labels(y: Any) -> np.ndarray[Any, Any]:
+    """Return the target of a classifier as a vector of labels, none of them missing."""
+    _check_given(y)
+    missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
+    if missing:
+        raise ValueError(f"Input y contains NaN: labels are missing in {plural(missing, 'row')}. Drop these rows.")
+    target = np.asarray(column_or_1d(y, warn=True))
+    if target.dtype.kind == "f" and np.isinf(target).any():
+        raise ValueError("Input y contains infinity, which is no class. Drop these rows.")
+    check_classification_targets(target)
+    return target
+
+
+def check_numbers(estimator: Any, y: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """Return the target of a regressor as a vector of finite numbers."""
+    _check_given(y)
+    values = np.asarray(column_or_1d(y, warn=True))
+    try:
+        target = values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        classifier = type(estimator).__name__.replace("Regressor", "Classifier")
+        raise ValueError(f"y must be numbers for a regressor ({error}); use {classifier} for labels") from error
+    bad = int((~np.isfinite(target)).sum())
+    if bad:
+        raise ValueError(f"Input y contains NaN or infinity in {plural(bad, 'row')}. Drop these rows.")
+    return target
+
+
+def _check_given(y: Any) -> None:
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None")
 
 
 def as_frame(X: Any) -> pd.DataFrame:

@@ -17,14 +17,12 @@ import pandas as pd
 import torch
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
-from hopular.formatting import plural
 from hopular.model.architecture import WIDE
 from hopular.model.checkpoint import Checkpoint
-from hopular.model.columns import check_table, mean_and_scale
+from hopular.model.columns import check_labels, check_numbers, check_table, mean_and_scale
 from hopular.model.encoding import Attribute, learn_encoding
 from hopular.model.folds import assign_folds, hold_out
 from hopular.model.members import Network
@@ -169,8 +167,6 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _prepare(self, X: Any, y: Any, eval_set: EvalSet | None) -> _Prepared:
         """Check and encode the input, and give each member its rows."""
         self._check_parameters()
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
         frame = self._check_table(X, reset=True)
         target = self._check_y(y)
         if len(target) != len(frame):
@@ -426,12 +422,7 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     _task = "classification"
 
     def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
-        missing = int(np.sum(pd.isna(np.asarray(y, dtype=object))))
-        if missing:
-            raise ValueError(f"Input y contains NaN: labels are missing in {plural(missing, 'row')}. Drop these rows.")
-        target = np.asarray(column_or_1d(y, warn=True))
-        check_classification_targets(target)
-        return target
+        return check_labels(y)
 
     def _learn_classes(self, y: np.ndarray[Any, Any]) -> None:
         self.classes_ = np.unique(y)
@@ -474,16 +465,7 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
     _task = "regression"
 
     def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
-        target = np.asarray(column_or_1d(y, warn=True))
-        try:
-            target = target.astype(np.float64)
-        except (TypeError, ValueError) as error:
-            classifier = type(self).__name__.replace("Regressor", "Classifier")
-            raise ValueError(f"y must be numbers for a regressor ({error}); use {classifier} for labels") from error
-        missing = int((~np.isfinite(target)).sum())
-        if missing:
-            raise ValueError(f"Input y contains NaN or infinity in {plural(missing, 'row')}. Drop these rows.")
-        return target
+        return check_numbers(self, y)
 
     def _target_attribute(self, y: np.ndarray[Any, Any]) -> Attribute:
         mean, scale = mean_and_scale(y)
