@@ -40,9 +40,17 @@ def spread(value: float, beside: float) -> str:
     return f"{value:,.0f}" if 1e3 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
-def percent(value: float, digits: int = 1) -> str:
-    """Write a share in percent."""
-    return f"{100 * value:z.{digits}f} %" if math.isfinite(value) else UNKNOWN
+def percent(share: float, digits: int | None = None) -> str:
+    """Write a share in percent, with a digit after the point where it matters."""
+    if not math.isfinite(share):
+        return UNKNOWN
+    if 0 < share < 0.0005:
+        return "less than 0.1 %"
+    if 0.9995 <= share < 1:
+        return "more than 99.9 %"
+    if digits is None:
+        digits = 1 if 0 < share < 0.0995 or 0.99 <= share < 1 else 0
+    return f"{share:z.{digits}%}".replace("%", " %")
 
 
 def seconds(value: float) -> str:

@@ -91,6 +91,12 @@ def test_differences_have_a_sign_and_ranks_no_needless_digits() -> None:
     assert (place(2.0), place(2.5)) == ("2", "2.5")
 
 
+def test_shares_have_a_digit_after_the_point_where_it_matters() -> None:
+    assert [percent(x) for x in (0, 1e-5, 0.014, 0.5, 0.995, 0.99999, 1)] == [
+        *("0 %", "less than 0.1 %", "1.4 %", "50 %", "99.5 %", "more than 99.9 %", "100 %")
+    ]
+
+
 def test_plurals() -> None:
     assert [plural(n, "dataset") for n in (0, 1, 2)] == ["0 datasets", "1 dataset", "2 datasets"]
     assert plural(1200, "search") == "1,200 searches"
@@ -98,8 +104,8 @@ def test_plurals() -> None:
 
 def test_nothing_is_below_zero_by_rounding_alone() -> None:
     writers = (number, whole, score, percent)
-    assert [write(-0.0) for write in writers] == ["0.00", "0", "0.0000", "0.0 %"]
-    assert (number(-0.001), whole(-0.2), percent(-0.0001)) == ("0.00", "0", "0.0 %")
+    assert [write(-0.0) for write in writers] == ["0.00", "0", "0.0000", "0 %"]
+    assert (number(-0.001), whole(-0.2), percent(-0.0001)) == ("0.00", "0", "0 %")
     assert (number(-1.5), whole(-2.0)) == ("-1.50", "-2")
 
 

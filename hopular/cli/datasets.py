@@ -122,7 +122,8 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
 
 
 def _show_facts(facts: dict[str, Any]) -> None:
-    from hopular.data.audit.table import percent, shortened
+    from hopular.data.audit.table import shortened
+    from hopular.formatting import percent
 
     protocol = facts["protocol"]
     lines = {

@@ -157,7 +157,7 @@ def _quoted(word: str) -> str:
 
 
 def _show_dataset(dataset: Dataset) -> None:
-    from hopular.data.audit.table import percent
+    from hopular.formatting import percent
 
     kinds = list(dataset.kinds.values())
     counts = [(kinds.count(kind), kind) for kind in ("continuous", "categorical") if kind in kinds]
@@ -173,7 +173,8 @@ def _show_dataset(dataset: Dataset) -> None:
 
 
 def _range(dataset: Dataset) -> str:
-    from hopular.data.audit.table import percent, shortened
+    from hopular.data.audit.table import shortened
+    from hopular.formatting import percent
 
     if dataset.task == "regression":
         return f"numbers from {dataset.y.min():z.4g} to {dataset.y.max():z.4g}"

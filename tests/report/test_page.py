@@ -126,8 +126,8 @@ def test_the_delivered_model_its_rows_and_its_score_come_first(fitted: Results) 
     page = render(fitted)
     words = text_of(page)
     assert words.index("The model is an ensemble") < words.index("Rows trained on") < words.index("Mean rank")
-    assert "Stacking 60.0 % 150" in words
-    assert "Multilayer perceptron 40.0 % 120" in words
+    assert "Stacking 60 % 150" in words
+    assert "Multilayer perceptron 40 % 120" in words
     assert "Greedy ensemble the model" in words
     assert "Stacking leads" not in words
 

@@ -25,8 +25,9 @@ from scipy.stats import binom, rankdata
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
-from hopular.data.audit.table import SEED, Finding, Floats, Ints, Severity, Table, percent, renumber
+from hopular.data.audit.table import SEED, Finding, Floats, Ints, Severity, Table, renumber
 from hopular.data.audit.table_checks import error_removed
+from hopular.formatting import percent
 
 # ----------------------------------------------------------------------------------------------------- reference models
 

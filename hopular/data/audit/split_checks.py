@@ -10,9 +10,10 @@ import numpy as np
 from scipy.special import kolmogorov
 from scipy.stats import chi2
 
-from hopular.data.audit.table import Finding, Floats, Ints, Severity, Table, listing, of, percent, verb
+from hopular.data.audit.table import Finding, Floats, Ints, Severity, Table, listing, of, verb
 from hopular.data.audit.table_checks import beyond_chance
 from hopular.data.splits import Split
+from hopular.formatting import percent
 
 # ----------------------------------------------------------------------------------------------------- rows and classes
 

@@ -13,6 +13,7 @@ import pandas as pd
 
 from hopular.data.dataset import Dataset
 from hopular.data.splits import order_of
+from hopular.formatting import percent
 
 Severity = Literal["serious", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the worst first
@@ -32,17 +33,6 @@ class Finding:
 def by_severity(findings: Iterable[Finding]) -> list[Finding]:
     """Sort findings, the worst first, then by check."""
     return sorted(findings, key=lambda f: (SEVERITIES.index(f.severity), f.check, f.columns, f.split or ""))
-
-
-def percent(share: float, digits: int | None = None) -> str:
-    """Format a share in percent, with a digit after the point where it matters."""
-    if 0 < share < 0.0005:
-        return "less than 0.1 %"
-    if 0.9995 <= share < 1:
-        return "more than 99.9 %"
-    if digits is None:
-        digits = 1 if 0 < share < 0.0995 or 0.99 <= share < 1 else 0
-    return f"{share:z.{digits}%}".replace("%", " %")
 
 
 def of(count: int, total: int, what: str) -> str:

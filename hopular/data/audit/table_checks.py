@@ -9,7 +9,8 @@ import numpy.typing as npt
 import pandas as pd
 from scipy.stats import chi2_contingency, pearsonr, rankdata
 
-from hopular.data.audit.table import Finding, Floats, Ints, Severity, Table, listing, of, percent, shortened, verb
+from hopular.data.audit.table import Finding, Floats, Ints, Severity, Table, listing, of, shortened, verb
+from hopular.formatting import percent
 
 # -------------------------------------------------------------------------------------------------------------- columns
 
