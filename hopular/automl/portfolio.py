@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import get_args
 
 from hopular.data.dataset import Task
-from hopular.methods import Method, MethodError, methods
+from hopular.methods import Method, MethodError, methods_named
 from hopular.methods.method import Group
-from hopular.util import did_you_mean
 
 DEFAULT_GROUPS = [group for group in get_args(Group) if group != "plain"]  # those are here for the paper's table
 
@@ -16,13 +15,12 @@ DEFAULT_GROUPS = [group for group in get_args(Group) if group != "plain"]  # tho
 def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
     """Return the methods to try, the cheapest first, and why others are left out that could be used for the task.
 
-    `names` are methods or groups, by default DEFAULT_GROUPS. A method asked for by its own name must be
-    usable.
+    `names` are methods or groups, by default DEFAULT_GROUPS. A method asked for by its own name must be usable.
     """
     chosen: dict[str, Method] = {}
     left_out: dict[str, str] = {}
     for name in names or DEFAULT_GROUPS:
-        for method in _named(name):
+        for method in methods_named(name):
             is_named = name == method.name
             if method.is_ensemble or (task not in method.tasks and not is_named):
                 continue  # an ensemble is made of the others, always
@@ -36,16 +34,6 @@ def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = Non
     if not chosen:
         raise MethodError(f"none of the methods {', '.join(names or ['all'])} can be used for {task}")
     return sorted(chosen, key=lambda name: chosen[name].cost), left_out
-
-
-def _named(name: str) -> list[Method]:
-    """Return the methods that a name or group means."""
-    if name in methods():
-        return [methods()[name]]
-    if name != "all" and name not in get_args(Group):
-        known = list(dict.fromkeys([*methods(), *get_args(Group), "all"]))
-        raise MethodError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
-    return [method for method in methods().values() if name in ("all", method.group)]
 
 
 def _unusable(method: Method, task: Task) -> str:

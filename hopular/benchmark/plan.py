@@ -9,18 +9,17 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from hopular.data import expand
 from hopular.data.dataset import Task
-from hopular.methods import get_method, methods
+from hopular.methods import get_method, methods_named
 from hopular.methods.fingerprint import scoring_code, take_fingerprint
-from hopular.methods.method import Group
 from hopular.redaction import without_secrets
 from hopular.trials.budget import Budget, preset
-from hopular.util import InputError, cores, did_you_mean
+from hopular.util import cores
 
 DEFAULT_METHODS = ("hopular", "catboost", "xgboost", "lightgbm", "glm", "majority", "mean")
 Count = Annotated[int, Field(ge=1)]
@@ -147,18 +146,9 @@ class Plan(BaseModel):
 
 def select_methods(names: Sequence[str]) -> list[str]:
     """Return methods by name, by group, or all that are installed; each once, in the order asked for."""
-    chosen: dict[str, None] = {}
-    groups = get_args(Group)
-    for name in names:
-        if name == "all" or (name in groups and name not in methods()):
-            usable = [m.name for m in methods().values() if not m.missing_packages and name in ("all", m.group)]
-            chosen |= dict.fromkeys(usable)
-        elif name in methods():
-            chosen[get_method(name).name] = None
-        else:
-            known = list(dict.fromkeys([*methods(), *groups, "all"]))
-            raise InputError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
-    return list(chosen)
+    found = [(name, method) for name in names for method in methods_named(name)]
+    wanted = [method.name for name, method in found if method.name == name or not method.missing_packages]
+    return [get_method(name).name for name in dict.fromkeys(wanted)]
 
 
 def _absolute(reference: str) -> str:

@@ -46,8 +46,8 @@ def fit(
     """Find the best model for a table of your own.
 
     Audits the file, tries all suitable methods within the time, combines
-    them, and writes the best model, a report and the command. Stopped at any
-    moment, the same command goes on where it was.
+    them, and writes the best model, a report and the command. Stop it at any
+    moment: the same command continues where it left off.
 
     For example
       hopular fit houses.csv --target price

@@ -15,13 +15,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
-from hopular.methods.method import Method, Run
+from hopular.methods.method import Group, Method, Run
 from hopular.settings import plugin_folders
 from hopular.util import InputError, did_you_mean
 
 __path__.extend(str(folder / "methods") for folder in plugin_folders())
-__all__ = ["Method", "MethodError", "Run", "get_method", "methods", "module_of"]
+__all__ = ["Method", "MethodError", "Run", "get_method", "methods", "methods_named", "module_of"]
 
 
 class MethodError(InputError):
@@ -54,6 +55,17 @@ def get_method(name: str) -> Method:
             f"method {name!r} needs {', '.join(method.missing_packages)}, not installed: {method.install_command}"
         )
     return method
+
+
+def methods_named(name: str) -> list[Method]:
+    """Return the methods that a name, a group or "all" means, installed or not; MethodError names the nearest one."""
+    groups = get_args(Group)
+    if name in methods():
+        return [methods()[name]]
+    if name != "all" and name not in groups:
+        known = list(dict.fromkeys([*methods(), *groups, "all"]))
+        raise MethodError(f"there is no method {name!r}.{did_you_mean(name, known)} There are: {', '.join(known)}")
+    return [method for method in methods().values() if name in ("all", method.group)]
 
 
 def import_own(name: str) -> ModuleType:
