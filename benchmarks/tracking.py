@@ -21,10 +21,8 @@ AIMS = {1: 60, 4: 150}  # milliseconds a trial, by number of writers
 
 def log_trials(place: int, trials: int) -> list[float]:
     """Seconds that each trial took to log, to a unit of this place."""
-    from flows.tracking.lineage import Lineage
+    from flows.tracking.runs import Lineage, TrialLog, start_unit
     from flows.tracking.store import open_store
-    from flows.tracking.trials import TrialLog
-    from flows.tracking.units import start_unit
     from hopular.trials.trial import Trial
 
     client = open_store()
@@ -35,7 +33,7 @@ def log_trials(place: int, trials: int) -> list[float]:
     for slot in range(trials + 1):
         record = Trial(slot, slot, params, "complete", 0.9, {"accuracy": 0.9, "log_loss": 0.3}, curve, 1.0, 0.1)
         start = time.perf_counter()
-        log(record, trials)
+        log(record)
         seconds.append(time.perf_counter() - start)
     assert not log.waiting, log.problem
     return seconds[1:]  # the first one fills caches

@@ -19,7 +19,7 @@ from uuid import uuid4
 import psutil
 
 import flows
-from flows.gpu import LIMIT, gpu_count
+from flows.runners import GPU_LIMIT, gpu_count
 from flows.services.health import (
     POOL,
     Check,
@@ -205,11 +205,11 @@ def _deploy(state: State, project: Path) -> None:
 def _set_gpu_limit(state: State) -> None:
     url, limit = f"{state.api_url}/v2/concurrency_limits/", gpu_count()
     try:
-        ask(f"{url}{LIMIT}", {"limit": limit, "active": True}, method="PATCH", seconds=_BUSY_SECONDS)
+        ask(f"{url}{GPU_LIMIT}", {"limit": limit, "active": True}, method="PATCH", seconds=_BUSY_SECONDS)
     except HTTPError as error:
         if error.code != 404:
             raise
-        ask(url, {"name": LIMIT, "limit": limit, "active": True}, seconds=_BUSY_SECONDS)
+        ask(url, {"name": GPU_LIMIT, "limit": limit, "active": True}, seconds=_BUSY_SECONDS)
 
 
 def _wait(state: State, name: str, check: Callable[[State], Check]) -> None:

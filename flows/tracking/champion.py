@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from flows.tracking.store import is_away, one_at_a_time
+from flows.tracking.store import is_unavailable, one_at_a_time
 from hopular.formatting import plural
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Decision:
 
 
 def registered_name(dataset: str) -> str:
-    """`hopular-<dataset>`, with what a name in the registry or an address must not have replaced."""
+    """Return `hopular-<dataset>`, with what a name in the registry or an address must not have replaced."""
     return f"hopular-{re.sub(r'[^A-Za-z0-9._-]+', '-', dataset).strip('-.')[:200] or 'dataset'}"
 
 
@@ -123,7 +123,7 @@ def promote(client: MlflowClient, decision: Decision, model_id: str, rows: str, 
 
 
 def champion(client: MlflowClient, dataset: str) -> ModelVersion | None:
-    """The registered version that is a dataset's champion; None if there is none yet."""
+    """Return the registered version that is a dataset's champion; None if there is none yet."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -134,13 +134,11 @@ def champion(client: MlflowClient, dataset: str) -> ModelVersion | None:
         raise
 
 
-def log_validation(client: MlflowClient, run_id: str, rows: Sequence[int], losses: Sequence[float]) -> None:
-    """Keep the loss on each validation row with a unit's run, so that champions can be compared row by row."""
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, name = VALIDATION.rsplit("/", 1)
-        file = Path(scratch, name)
-        pd.DataFrame({"row": rows, "loss": losses}).to_csv(file, index=False, lineterminator="\n")
-        client.log_artifact(run_id, str(file), folder)
+def write_losses(folder: Path, rows: Sequence[int], losses: Sequence[float]) -> None:
+    """Write the loss on each validation row as a file of a unit's run, by which champions are compared row by row."""
+    file = folder / VALIDATION
+    file.parent.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame({"row": rows, "loss": losses}).to_csv(file, index=False, lineterminator="\n")
 
 
 def lead(before: Losses, after: Losses, tried: int) -> tuple[float, float]:
@@ -157,7 +155,7 @@ def _standard_error(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> flo
 
 
 def _standing(candidates: list[Candidate]) -> tuple[int, float, str]:
-    """More splits first, since a mean over fewer might be over the easy ones; then the loss; the name settles ties."""
+    """Sort by splits, since a mean over fewer might be over the easy ones, then by loss; the name settles ties."""
     return -len(candidates), fmean(candidate.loss for candidate in candidates), candidates[0].method
 
 
@@ -213,7 +211,7 @@ def _read_losses(client: MlflowClient, runs: Mapping[str, str]) -> dict[str, pd.
             try:
                 file = client.download_artifacts(run_id, VALIDATION, str(folder))
             except (MlflowException, OSError) as error:
-                if is_away(error):
+                if is_unavailable(error):
                     raise
                 return {}
             found[split] = pd.read_csv(file, index_col="row")["loss"]

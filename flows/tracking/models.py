@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from hopular.data.dataset import Task
 
-SCRIPT = Path(__file__).parents[1] / "pyfunc_model.py"
+SCRIPT = Path(__file__).with_name("pyfunc_model.py")
 MODEL, REFIT, NO_MODEL, MAKER = "hopular.model", "hopular.refit_model", "hopular.no_model", "hopular.maker"
 EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")

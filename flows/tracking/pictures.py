@@ -1,10 +1,14 @@
-"""Pictures of a unit: how its model errs, how it learned, and what the search found out about its parameters."""
+"""Pictures of a unit: how its model errs, how it learned, and what the search found out about its parameters.
+
+Of a model that retrieves training rows also a page with those that it read some predictions from.
+"""
 
 from __future__ import annotations
 
-import tempfile
+import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,38 +18,38 @@ from hopular.trials.select import best_of
 from hopular.trials.trial import Trial
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
-    from mlflow import MlflowClient
 
     from hopular.data.dataset import Task
 
 Array = np.ndarray[Any, Any]
-FOLDER = "pictures"
+ROWS, NEIGHBOURS = 5, 5  # test rows shown, and training rows of each
+PAGE_COLUMNS = 12  # of neighbours shown on the page; the JSON has them all
+STYLE = (
+    "body{font:14px system-ui,sans-serif;margin:2em;color-scheme:light dark}"
+    "table{border-collapse:collapse;margin:1em 0}"
+    "td,th{padding:.3em .7em;text-align:right;border-bottom:1px solid #8884;font-variant-numeric:tabular-nums}"
+    "tr.row{font-weight:600}"
+)
 MAX_TRIALS = 1000  # that importances are computed from
 MAX_SLICES = 12
 WIDE = 100.0  # a ratio of the largest to the smallest value from which an axis is logarithmic
 _drawing = threading.Lock()  # Matplotlib is not made for threads
 
 
-def log_pictures(
-    client: MlflowClient,
-    run_id: str,
-    task: Task,
-    classes: Sequence[str],
-    truth: Any,
-    predictions: Array,
-    records: Sequence[Trial],
+def draw_pictures(
+    folder: Path, task: Task, classes: Sequence[str], truth: Any, predictions: Array, trials: Sequence[Trial]
 ) -> list[str]:
-    """Draw whatever there is something to see in, and keep it in the run's folder `pictures`; returns the names.
+    """Draw whatever there is something to see in, as files in `folder`; return their names.
 
     `predictions` are of the test rows: probabilities in the order of `classes`, or numbers.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        with _drawing:
-            figures = {**_of_predictions(task, classes, truth, predictions), **_of_study(records)}
-            for name, figure in figures.items():
-                figure.savefig(Path(folder, f"{name}.png"), dpi=120)
-        client.log_artifacts(run_id, folder, FOLDER)
+    folder.mkdir(parents=True, exist_ok=True)
+    with _drawing:
+        figures = {**_of_predictions(task, classes, truth, predictions), **_of_study(trials)}
+        for name, figure in figures.items():
+            figure.savefig(folder / f"{name}.png", dpi=120)
     return list(figures)
 
 
@@ -162,3 +166,82 @@ def _range(values: Sequence[Any]) -> Any:
         is_log = min(plain) > 0 and max(plain) / min(plain) >= WIDE
         return FloatDistribution(min(plain), max(plain), log=is_log)
     return CategoricalDistribution(list(dict.fromkeys(plain)))
+
+
+def write_neighbours(
+    folder: Path,
+    estimator: Any,
+    X_train: pd.DataFrame,
+    y_train: pd.Series[Any],
+    X_test: pd.DataFrame,
+    y_test: pd.Series[Any],
+) -> None:
+    """Write the training rows that an estimator reads the predictions of a few test rows from, as JSON and as a page.
+
+    `X_train` and `y_train` are what it was fitted to.
+    """
+    shown = _find_neighbours(estimator, X_train, y_train, X_test.iloc[:ROWS], y_test.iloc[:ROWS])
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "neighbours.json").write_text(json.dumps(shown, indent=1), encoding="utf-8")
+    (folder / "neighbours.html").write_text("".join(_page(shown)), encoding="utf-8")
+
+
+def _find_neighbours(
+    estimator: Any, X_train: pd.DataFrame, y_train: pd.Series[Any], X_test: pd.DataFrame, y_test: pd.Series[Any]
+) -> list[dict[str, Any]]:
+    """Return for each test row its features, truth and prediction, and the training rows of the largest weights."""
+    places, weights = estimator.retrieve(X_test, k=min(NEIGHBOURS, len(estimator.train_index_)))
+    predicted = np.asarray(estimator.predict(X_test))
+    return [
+        {
+            "features": _cell_row(X_test.iloc[row]),
+            "truth": _cell(y_test.iloc[row]),
+            "predicted": _cell(predicted[row]),
+            "neighbours": [
+                {
+                    "row": int(place),
+                    "weight": float(weight),
+                    "target": _cell(y_train.iloc[place]),
+                    "features": _cell_row(X_train.iloc[place]),
+                }
+                for place, weight in zip(places[row], weights[row], strict=True)
+            ],
+        }
+        for row in range(len(X_test))
+    ]
+
+
+def _cell_row(row: pd.Series[Any]) -> dict[str, Any]:
+    return {str(name): _cell(value) for name, value in row.items()}
+
+
+def _cell(value: Any) -> Any:
+    """Return a number or text; None if missing."""
+    if value is None or value != value:
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _page(shown: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"<!doctype html><meta charset=utf-8><title>Retrieved neighbours</title><style>{STYLE}</style>"
+    yield "<h1>Retrieved neighbours</h1><p>Each prediction is read from stored training rows. These weigh most.</p>"
+    for place, row in enumerate(shown):
+        names = list(row["features"])[:PAGE_COLUMNS]
+        yield f"<h2>Test row {place}: predicted {_text(row['predicted'])}, truly {_text(row['truth'])}</h2><table>"
+        yield _line("th", ["", "weight", "target", *names])
+        yield _line("td", ["test row", "", row["truth"], *(row["features"][name] for name in names)], "row")
+        for found in row["neighbours"]:
+            values = (found["features"][name] for name in names)
+            yield _line("td", [f"training row {found['row']}", f"{found['weight']:.1%}", found["target"], *values])
+        yield "</table>"
+
+
+def _line(tag: str, values: list[Any], kind: str = "") -> str:
+    cells = "".join(f"<{tag}>{_text(value)}</{tag}>" for value in values)
+    return f"<tr class='{kind}'>{cells}</tr>"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    return escape(f"{value:.5g}" if isinstance(value, float) else str(value))

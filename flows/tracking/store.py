@@ -1,4 +1,4 @@
-"""The tracking store: where it is, how it is opened, and how to tell that it is away."""
+"""The tracking store: where it is, how it is opened, and how to tell that it is unavailable for now."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ import os
 import re
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from flows import stopping
 from hopular import settings
-from hopular.util import InputError
+from hopular.util import InputError, retry
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-DEFAULTS = {  # unless the user has said otherwise
+DEFAULTS = {  # unless the user has said otherwise; MLflow reads them from the environment whenever it needs them
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -30,48 +28,46 @@ DEFAULTS = {  # unless the user has said otherwise
 }
 LOUD = {"mlflow": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL, "alembic": logging.WARNING}
 LOCK_SECONDS = 120  # a new database takes a few seconds; a busy machine some more
-AWAY_CODES = {"TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"}
+UNAVAILABLE_CODES = {"TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"}
 DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens directly; others are servers
 # MLflow keeps neither the cause nor the status of a request that found no server, or only a gateway before it.
 NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?exception|error code (429|5\d\d)) ")
 FULL = "disk is full"  # as sqlite puts it
-PATIENCE = 180.0  # seconds; a server that is started again on a busy machine takes one minute of them
+RETRY_SECONDS = 180.0  # a server that is started again on a busy machine takes one minute of them
 T = TypeVar("T")
-_ready: set[str] = set()
-_ready_lock = threading.Lock()
+for _name, _value in DEFAULTS.items():
+    os.environ.setdefault(_name, _value)
 
 
 def tracking_uri() -> str:
-    """MLFLOW_TRACKING_URI, or else a sqlite file in the runs folder, whatever the working directory."""
+    """Return MLFLOW_TRACKING_URI, or else a sqlite file in the runs folder, whatever the working directory."""
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.runs_folder() / 'mlflow.db'}"
 
 
 def is_database(uri: str) -> bool:
-    """Whether MLflow opens this store itself, without a server that would say where files go."""
+    """Tell whether MLflow opens this store itself, without a server that would say where files go."""
     return uri.partition(":")[0].partition("+")[0] in DATABASES
 
 
 def artifact_location(name: str) -> str | None:
-    """Where an experiment of this name keeps its files; None leaves it to the server."""
+    """Return where an experiment of this name keeps its files; None leaves it to the server."""
     if not is_database(tracking_uri()):
         return None
     return (settings.runs_folder() / "artifacts" / name).as_uri()
 
 
 def open_store() -> MlflowClient:
-    """A client of the store, which is made ready first if it is a new database. Quiet and without telemetry."""
-    for name, value in DEFAULTS.items():
-        os.environ.setdefault(name, value)
+    """Return a client of the store, which is made ready first if it is a new database. Quiet and without telemetry.
+
+    Open it once and pass it on: threads may share it.
+    """
     from mlflow import MlflowClient
 
     for logger, level in LOUD.items():
         logging.getLogger(logger).setLevel(level)
     uri = tracking_uri()
-    with _ready_lock:
-        if uri not in _ready:
-            if is_database(uri):
-                _initialise(uri)
-            _ready.add(uri)
+    if is_database(uri):
+        _initialise(uri)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
 
@@ -87,7 +83,7 @@ def _initialise(uri: str) -> None:
             if uri.startswith("sqlite:"):
                 make_sqlite(uri)
             MlflowClient(tracking_uri=uri, registry_uri=uri).search_experiments(max_results=1)
-        except sqlalchemy.exc.OperationalError:  # it is away or locked, which may pass
+        except sqlalchemy.exc.OperationalError:  # it is unavailable or locked, which may pass
             raise
         except sqlalchemy.exc.DatabaseError as error:
             place = sqlalchemy.make_url(uri).render_as_string(hide_password=True)
@@ -146,22 +142,23 @@ def one_at_a_time(what: str) -> Iterator[None]:
         yield
 
 
-def patiently(action: Callable[[], T], seconds: float = PATIENCE) -> T:
-    """Do something with the store; while it is away, again after a pause, until `seconds` are over or all is to end."""
-    deadline, pause = time.monotonic() + seconds, 0.5
-    while True:
-        try:
-            return action()
-        except Exception as error:
-            if not is_away(error) or time.monotonic() + pause > deadline:
-                raise
-            if stopping.wait(pause):
-                raise
-        pause = min(2 * pause, 5.0)
+def retry_store(action: Callable[[], T], stop: threading.Event, seconds: float = RETRY_SECONDS) -> T:
+    """Do something with the store; while it is unavailable, again after a pause, until `seconds` are over.
+
+    StoppedError if `stop` is set meanwhile.
+    """
+
+    from hopular.trials.refit import StoppedError
+
+    def wait(pause: float) -> None:
+        if stop.wait(pause):
+            raise StoppedError("stopped while the tracking store was unavailable")
+
+    return retry(action, should_retry=is_unavailable, seconds=seconds, pauses=(0.5, 5.0), sleep=wait)
 
 
-def is_away(error: BaseException) -> bool:
-    """Whether the store could not be reached or was locked; a request that it refused is another matter."""
+def is_unavailable(error: BaseException) -> bool:
+    """Tell whether the store could not be reached or was locked; a request that it refused is another matter."""
     import requests
     import sqlalchemy
     from mlflow.exceptions import MlflowException, RestException
@@ -169,9 +166,9 @@ def is_away(error: BaseException) -> bool:
     if FULL in str(error):  # it will not pass by waiting
         return False
     if isinstance(error, RestException):
-        return error.error_code in AWAY_CODES
+        return error.error_code in UNAVAILABLE_CODES
     if isinstance(error, MlflowException):
-        if error.error_code in AWAY_CODES:
+        if error.error_code in UNAVAILABLE_CODES:
             return True
         return NO_ANSWER.match(error.message) is not None
     if isinstance(error, requests.HTTPError) and error.response is not None:  # of a file sent to a server

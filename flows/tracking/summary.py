@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from flows.tracking.experiments import find_or_make
-from flows.tracking.lineage import Lineage
+from flows.tracking.runs import EXPERIMENT, Lineage, find_or_make, log_scores
 from flows.tracking.store import one_at_a_time
-from flows.tracking.units import log_scores
-from hopular.evaluation.results import Results
+from hopular.evaluation.results import Results, architecture_of
 from hopular.redaction import without_secrets
 from hopular.util import InputError, did_you_mean
 
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-EXPERIMENT = "hopular-benchmarks"
 BENCHMARK, CREATED = "hopular.benchmark", "hopular.created"
 SHORT = 12  # characters of a fingerprint
 MAX_TAG = 5000  # characters that every kind of store takes
@@ -80,8 +77,24 @@ def save_summary(
     return run_id
 
 
+def benchmark_lineage(results: Results, flow_run: str) -> Lineage:
+    """Return where a benchmark came from; commits, versions and devices are those of its units."""
+    limits = ", ".join(f"{name} {value}" for name, value in results.settings.get("limits", {}).items())
+    budget, made_with = str(results.settings.get("budget", "")), results.made_with
+    return Lineage(
+        results.id,
+        flow_run=flow_run,
+        seed=results.settings.get("seed"),
+        budget=f"{budget} ({limits})" if limits else budget,
+        architecture=", ".join(sorted({architecture_of(unit) for unit in results.units} - {""})),
+        device=made_with.get("device", ""),
+        commit=made_with.get("commit", ""),
+        versions=made_with.get("versions", ""),
+    )
+
+
 def list_benchmarks(client: MlflowClient) -> list[Benchmark]:
-    """All benchmarks whose results are kept, the latest first."""
+    """Return all benchmarks whose results are kept, the latest first."""
     experiment = client.get_experiment_by_name(EXPERIMENT)
     if experiment is None:
         return []
@@ -91,7 +104,7 @@ def list_benchmarks(client: MlflowClient) -> list[Benchmark]:
 
 
 def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
-    """The results of a benchmark, by default the latest, from the store alone."""
+    """Return the results of a benchmark, by default the latest, from the store alone."""
     known = {found.id: found for found in list_benchmarks(client)}
     if not known:
         raise InputError(f"there are no results in {without_secrets(client.tracking_uri)}: run a benchmark first")
@@ -107,7 +120,7 @@ def load_results(client: MlflowClient, benchmark: str | None = None) -> Results:
 
 
 def _check_files(benchmark: Benchmark, address: str) -> None:
-    """A store on this machine knows its files by their absolute paths, so it cannot be moved."""
+    """Refuse a store that was moved: one on this machine knows its files by their absolute paths."""
     parts = urlsplit(address)
     path = Path(unquote(parts.path))
     if parts.scheme in ("", "file") and not path.exists():

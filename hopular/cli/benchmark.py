@@ -21,10 +21,11 @@ from hopular.formatting import plural
 from hopular.util import InputError
 
 if TYPE_CHECKING:
+    from flows.benchmark import Published
     from hopular.benchmark.plan import Plan
 
 Datasets = Annotated[str, Parameter(help="Suites, datasets, openml:ID, files, folders or addresses.")]
-Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Names or groups, parted by commas; or all.")]
+Methods = Annotated[str | None, Parameter(name=["--methods", "-m"], help="Comma-separated methods or groups, or all.")]
 Target = Annotated[str | None, Parameter(name=["--target", "-t"], help="Column to predict, in a file of your own.")]
 Preset = Annotated[str, Parameter(name=["--budget", "-b"], help="smoke (seconds), quick (minutes) or paper (weeks).")]
 Architecture = Annotated[str | None, Parameter(help="Of Hopular: default, paper or released.")]
@@ -102,12 +103,10 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
     try:
         with ending_in_good_order(), show_progress(is_quiet or is_json, is_verbose) as listener, errors_to_log():
             wait_for_server = find_server()  # first of all, since Prefect reads its settings when it is imported
-            from flows.benchmark import hopular_benchmark
-            from flows.progress import watch
+            from flows.benchmark import run_here
 
             wait_for_server()
-            with watch(listener):
-                outcome: dict[str, Any] = hopular_benchmark(plan)  # type: ignore[assignment]
+            published = run_here(plan, listener)
     except (KeyboardInterrupt, SystemExit) as stop:  # Ctrl-C, or a request to end
         complain(f"stopped. What is finished is kept; go on with: {plan.command()}", style="yellow")
         return INTERRUPTED if isinstance(stop, KeyboardInterrupt) else int(stop.code or 0)
@@ -117,10 +116,10 @@ def run_plan(values: dict[str, Any], *, is_json: bool, is_quiet: bool, is_verbos
         complain(f"{what}. What is finished is kept; go on with: {plan.command()}")
         os._exit(FAILED)  # Prefect would go on for minutes to tell the server about it
     if is_json:
-        show_json(outcome)
+        show_json(published.to_json())
     else:
-        _show(outcome, is_quiet)
-    return FAILED if outcome["failed"] else 0
+        _show(published, is_quiet)
+    return FAILED if published.failed else 0
 
 
 def check_plan(plan: Plan) -> None:
@@ -169,23 +168,19 @@ def _check_address(address: str) -> None:
         raise InputError(f"nobody answers at --address {address} ({error}): start the cluster first") from error
 
 
-def _show(outcome: dict[str, Any], is_quiet: bool) -> None:
-    """The leaderboard, what failed, and where to look further."""
-    from flows.publish import counted
-    from hopular.evaluation.results import Results
-    from hopular.report.leaderboard import read_csv, to_rich
+def _show(published: Published, is_quiet: bool) -> None:
+    """Show the leaderboard, what failed, and where to look further."""
+    from hopular.report.leaderboard import to_rich
 
-    folder = Path(outcome["report"]).parent
-    results = Results.load(folder)
     if not is_quiet:
-        title = f"{results.id}: test rows of {plural(len(results.datasets), 'dataset')}"
-        console().print(to_rich(read_csv(folder / "leaderboard.csv"), title, console().width))
-        say(f"\n{outcome['headline']}")
-        say(f"{counted(outcome).capitalize()}.\n", style="dim")
-    for name, why in outcome["failed"].items():
+        title = f"{published.benchmark}: test rows of {plural(published.datasets, 'dataset')}"
+        console().print(to_rich(published.leaderboard, title, console().width))
+        say(f"\n{published.headline}")
+        say(f"{published.counted().capitalize()}.\n", style="dim")
+    for name, why in published.failed.items():
         complain(f"{name}: {why}")
     if not is_quiet:
-        say(f"report   {outcome['report']}")
+        say(f"report   {published.report}")
         say("browse   hopular ui")
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from flows.publish import counted
 from hopular.cli.benchmark import _show
+from hopular.report.leaderboard import leaderboard
 from tests.cli.conftest import Hopular
 from tests.report.synthetic import make_results
 
@@ -77,12 +78,13 @@ def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypat
 
 
 def test_one_dataset_and_one_unit_are_not_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from flows.benchmark import Published
+
     results = make_results(1, ("glm", "majority"), 1)
-    results.save(tmp_path)
-    outcome = {"report": str(tmp_path / "report.html"), "headline": "", "failed": {}, "units": 1, "reused": 0}
-    _show(outcome, is_quiet=False)
+    published = Published("one", "", str(tmp_path), "", {}, 1, 0, {}, len(results.datasets), leaderboard(results))
+    _show(published, is_quiet=False)
     said = capsys.readouterr().out
     assert "test rows of 1 dataset" in said
     assert "test rows of 1 datasets" not in said
     assert "1 unit run." in said
-    assert counted({"units": 1, "reused": 1}) == "nothing was trained: the one unit was finished before"
+    assert replace(published, reused=1).counted() == "nothing was trained: the one unit was finished before"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.tracking.lineage import Lineage
+from flows.tracking.runs import Lineage
 from flows.tracking.store import open_store
 from flows.tracking.summary import save_summary
 from hopular.evaluation.results import Results

@@ -27,16 +27,19 @@ def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def benchmark(prefect_server: str, runs: Path) -> Callable[..., SimpleNamespace]:
     """Run a benchmark in this process on the smallest budget; its outcome, with all that was told on the way."""
 
-    def run(**values: Any) -> SimpleNamespace:
-        from flows.benchmark import hopular_benchmark
-        from flows.progress import watch
+    def run(on_event: Callable[[Any], object] = lambda event: None, **values: Any) -> SimpleNamespace:
+        from flows.benchmark import run_here
         from hopular.benchmark.plan import Plan
         from hopular.trials.events import Event
 
         events: list[Event] = []
-        with watch(events.append):
-            outcome: Any = hopular_benchmark(Plan(**{"budget": "smoke", **values}))
-        return SimpleNamespace(**outcome, events=events)
+
+        def listen(event: Event) -> None:
+            events.append(event)
+            on_event(event)
+
+        published = run_here(Plan(**{"budget": "smoke", **values}), listen)
+        return SimpleNamespace(**published.to_json(), events=events)
 
     return run
 

@@ -8,21 +8,25 @@ import time
 import pandas as pd
 import pytest
 
-from flows.progress import watch
 from tests.faults.test_stores import SMALL, locked
 from tests.faults.whole import check_store, score_table, store_of
-from tests.flows.test_tracking_server import free_port, running, server_command
+from tests.flows.tracking.test_server import free_port, running, server_command
 
 pytestmark = [pytest.mark.slow, pytest.mark.soak]
 TRIALS = {"limits": {"trials": 6}}
 
 
+class FirstTrial(threading.Event):
+    """Set once a trial is finished."""
+
+    def listen(self, event):
+        if event.stage == "trial":
+            self.set()
+
+
 @pytest.fixture
 def first_trial():
-    """Set once a trial is finished."""
-    event = threading.Event()
-    with watch(lambda found: event.set() if found.stage == "trial" else None):
-        yield event
+    return FirstTrial()
 
 
 def test_both_databases_are_locked_for_20_seconds(benchmark, runs, first_trial, said):
@@ -33,7 +37,7 @@ def test_both_databases_are_locked_for_20_seconds(benchmark, runs, first_trial, 
 
     thread = threading.Thread(target=lock)
     thread.start()
-    outcome = benchmark(**SMALL, **TRIALS)
+    outcome = benchmark(first_trial.listen, **SMALL, **TRIALS)
     thread.join()
     assert (outcome.units, outcome.failed) == (4, {})
     with store_of(runs) as client:
@@ -63,7 +67,7 @@ def test_the_tracking_server_is_away(seconds, benchmark, runs, first_trial, monk
     thread.start()
     try:
         assert is_up.wait(180)
-        outcome = benchmark(**SMALL, **TRIALS)
+        outcome = benchmark(first_trial.listen, **SMALL, **TRIALS)
         assert (outcome.units, outcome.failed) == (4, {})
         with store_of(runs, address) as client:
             check_store(client, units=4)

@@ -17,9 +17,9 @@ from tests.trials.conftest import postgres  # noqa: F401 - a fixture
 pytestmark = pytest.mark.slow
 WRITER = """
 import sys
-from flows.tracking.lineage import Lineage
+from flows.tracking.runs import Lineage
 from flows.tracking.store import open_store
-from flows.tracking.trials import log_trial
+from flows.tracking.runs import log_trial
 from hopular.trials.trial import Trial
 from hopular.trials.study import Study, open_storage
 
@@ -35,10 +35,8 @@ while (slot := study.lease(range(slots))) is not None:
 
 def write(writers, trials):
     """Let processes share so many trials each; study and store must have each once. Returns trials a second."""
-    from flows.tracking.lineage import Lineage
+    from flows.tracking.runs import Lineage, children, start_unit
     from flows.tracking.store import open_store
-    from flows.tracking.trials import children
-    from flows.tracking.units import start_unit
     from hopular.trials.study import Study, open_storage
 
     client, slots = open_store(), writers * trials
@@ -82,7 +80,7 @@ def test_eight_writers(kind, runs, request, monkeypatch, said):
 
 
 def test_an_idle_look_at_many_datasets_is_quick(tmp_path, said):
-    from flows.ledger import Entry, Ledger, _stamp, scan
+    from flows.new_datasets import Entry, Ledger, _stamp, scan
 
     folder, count = tmp_path / "datasets", 2000
     folder.mkdir()

@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.tracking.lineage import Lineage
+from flows.tracking.runs import Lineage
 from flows.tracking.store import open_store
 from hopular.data.dataset import Dataset
 from hopular.trials.trial import Trial

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,15 +13,14 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitUpdate
 
-from flows import gpu, new_datasets
-from flows.benchmark import BenchmarkError, hopular_benchmark
-from flows.ledger import ATTEMPTS, read_ledger
-from flows.new_datasets import BAD, NEW, hopular_new_datasets
-from flows.progress import watch
+from flows import new_datasets, runners
+from flows.benchmark import run_here
+from flows.new_datasets import ATTEMPTS, BAD, NEW, hopular_new_datasets, read_ledger
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
 from hopular.benchmark.plan import Plan
+from hopular.benchmark.results import BenchmarkError
 from hopular.cli import app
 from hopular.cli.frame import run as run_command
 from hopular.evaluation.metrics import METRICS
@@ -45,9 +45,8 @@ def runs(tmp_path_factory, prefect_server):
 def run(**values):
     """A benchmark on the smallest budget, with all that it told on the way."""
     events = []
-    with watch(events.append):
-        outcome = hopular_benchmark(Plan(budget="smoke", **values))
-    return SimpleNamespace(**outcome, events=events)
+    published = run_here(Plan(budget="smoke", **values), events.append)
+    return SimpleNamespace(**published.to_json(), events=events)
 
 
 def all_runs(client):
@@ -209,15 +208,15 @@ def test_an_ensemble_is_built_from_what_the_others_tried(first):
 
 
 def test_stopped_and_started_again_it_completes(runs):
-    from flows import stopping
+    stop = threading.Event()
 
-    def stop(event):
+    def listen(event):
         if event.stage == "trial":
-            stopping.stop()
+            stop.set()
 
     plan = Plan(datasets=["wine"], methods=["idle", "majority"], budget="smoke")
-    with watch(stop), pytest.raises(BenchmarkError, match="was stopped"):
-        hopular_benchmark(plan)
+    with pytest.raises(BenchmarkError, match="was stopped"):
+        run_here(plan, listen, stop)
     statuses = [
         found.info.status for found in all_runs(open_store()) if found.data.tags.get("hopular.dataset") == "wine"
     ]
@@ -311,19 +310,19 @@ def test_if_nothing_comes_of_new_datasets_that_was_an_attempt(runs, tmp_path):
 
 
 def test_the_limit_of_gpus_is_made_once_holds_and_does_not_hold_up_a_stop(prefect_server, monkeypatch):
-    gpu.make_limit()
+    runners.make_limit()
     with get_client(sync_client=True) as client:
-        assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).limit == gpu.gpu_count()
-        client.update_global_concurrency_limit(gpu.LIMIT, GlobalConcurrencyLimitUpdate(limit=1))
-        gpu.make_limit()
-        assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).limit == 1
+        assert client.read_global_concurrency_limit_by_name(runners.GPU_LIMIT).limit == runners.gpu_count()
+        client.update_global_concurrency_limit(runners.GPU_LIMIT, GlobalConcurrencyLimitUpdate(limit=1))
+        runners.make_limit()
+        assert client.read_global_concurrency_limit_by_name(runners.GPU_LIMIT).limit == 1
         answers = iter([False, False, True])
-        monkeypatch.setattr(gpu, "should_stop", lambda: next(answers))
-        monkeypatch.setattr(gpu, "POLL", 2.0)
-        with gpu.slot("cuda"):
-            assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).active_slots == 1
-            with pytest.raises(StoppedError, match="waiting for a GPU"), gpu.slot("cuda"):
+        stop = SimpleNamespace(is_set=lambda: next(answers))
+        monkeypatch.setattr(runners, "GPU_POLL", 2.0)
+        with runners.gpu_slot(stop, "cuda"):
+            assert client.read_global_concurrency_limit_by_name(runners.GPU_LIMIT).active_slots == 1
+            with pytest.raises(StoppedError, match="waiting for a GPU"), runners.gpu_slot(stop, "cuda"):
                 pass
-            with gpu.slot("cpu"):
+            with runners.gpu_slot(stop, "cpu"):
                 pass
-        assert client.read_global_concurrency_limit_by_name(gpu.LIMIT).active_slots == 0
+        assert client.read_global_concurrency_limit_by_name(runners.GPU_LIMIT).active_slots == 0

@@ -12,8 +12,7 @@ import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
-from flows.benchmark import hopular_benchmark
-from flows.progress import watch
+from flows.benchmark import Published, run_here
 from flows.tracking import champion as champions
 from flows.tracking.champion import champion
 from flows.tracking.store import open_store
@@ -34,11 +33,10 @@ def runs(tmp_path_factory: pytest.TempPathFactory, prefect_server: Any) -> Itera
         yield folder
 
 
-def run(*methods: str, **values: Any) -> tuple[dict[str, Any], list[Event]]:
+def run(*methods: str, **values: Any) -> tuple[Published, list[Event]]:
     events: list[Event] = []
-    with watch(events.append):
-        outcome = hopular_benchmark(Plan(datasets=["iris"], methods=list(methods), budget="smoke", **values))
-    return outcome, events
+    plan = Plan(datasets=["iris"], methods=list(methods), budget="smoke", **values)
+    return run_here(plan, events.append), events
 
 
 def stages(events: list[Event]) -> list[str]:
@@ -56,7 +54,7 @@ def tasks_of_latest() -> list[str]:
 def test_it_is_trained_on_all_rows_and_replaced_beyond_noise_only(monkeypatch: pytest.MonkeyPatch) -> None:
     client, iris = open_store(), load("iris")
     first, events = run("decision_tree", "majority")
-    assert first["champions"]["iris"].startswith(
+    assert first.champions["iris"].startswith(
         "hopular-iris is now decision_tree, version 1, trained on all 150 rows: validation loss"
     )
     assert stages(events).count("refit") == 1
@@ -78,16 +76,16 @@ def test_it_is_trained_on_all_rows_and_replaced_beyond_noise_only(monkeypatch: p
     assert rows == {own.model_id: len(make_splits(iris)[0].train), whole.model_id: 150}
 
     again, events = run("decision_tree", "majority")
-    assert again["champions"]["iris"] == "hopular-iris stays decision_tree, version 1: nothing did better."
+    assert again.champions["iris"] == "hopular-iris stays decision_tree, version 1: nothing did better."
     assert "refit" not in stages(events)
 
     monkeypatch.setattr(champions, "lead", lambda *_: (1.0, 0.5))  # were the next ahead by more than noise
-    monkeypatch.setattr("flows.tasks.refit_record", _fails)
+    monkeypatch.setattr("hopular.benchmark.run.refit", _fails)
     sad, _ = run("naive_bayes", "majority")
-    assert sad["champions"]["iris"] == (
+    assert sad.champions["iris"] == (
         "hopular-iris stays decision_tree, version 1: naive_bayes did better, but its refit failed: RefitError: no luck"
     )
-    assert sad["failed"] == {}
+    assert sad.failed == {}
     assert int(champion(client, "iris").version) == 1  # type: ignore[union-attr]
 
 
@@ -103,7 +101,7 @@ def test_an_ensemble_keeps_its_weights_and_networks_their_validation_rows(monkey
     client = open_store()
     found = champion(client, "iris")
     assert found is not None
-    assert int(found.version) == 2, outcome["champions"]
+    assert int(found.version) == 2, outcome.champions
     estimator = mlflow.pyfunc.load_model(found.source).unwrap_python_model().estimator
     rows = 150 - len(make_splits(load("iris"))[0].valid)
     members = getattr(estimator, "estimators_", [estimator])

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from flows import tasks
-from flows.benchmark import hopular_benchmark
-from flows.progress import watch
-from flows.tracking import units
+from flows.benchmark import run_here
+from flows.tracking import runs
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results
 from hopular.benchmark.plan import Plan
+from hopular.benchmark.unit import Unit
 from hopular.cli.display import show_progress
 from hopular.evaluation.compare import compare
 from hopular.evaluation.verdict import Standings
@@ -58,10 +57,11 @@ def plugin(tmp_path_factory: pytest.TempPathFactory, prefect_server: str) -> Ite
 def run(capfd: pytest.CaptureFixture[str], **values: Any) -> SimpleNamespace:
     """A benchmark as the command line shows it where there is no terminal."""
     capfd.readouterr()
-    with show_progress() as listener, watch(listener):
-        outcome = hopular_benchmark(Plan(datasets=["iris"], methods=["same", "majority"], budget="smoke", **values))
+    with show_progress() as listener:
+        plan = Plan(datasets=["iris"], methods=["same", "majority"], budget="smoke", **values)
+        published = run_here(plan, listener)
     lines = [line for line in capfd.readouterr().err.splitlines() if " | " not in line]  # without Prefect's log
-    return SimpleNamespace(**outcome, lines=lines)
+    return SimpleNamespace(**published.to_json(), lines=lines)
 
 
 def units_of(outcome: SimpleNamespace) -> dict[str, Any]:
@@ -114,15 +114,15 @@ def test_code_that_changes_while_a_benchmark_runs_is_refused(
     plugin: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plugin.write_text(METHOD)
-    check = tasks.check_code
+    check = Unit.check_code
 
-    def change_first(unit: Any) -> None:
+    def change_first(unit: Unit) -> None:
         if unit.method == "same":
             plugin.write_text(METHOD.replace("[0]", "[1]"))
         check(unit)
 
-    monkeypatch.setattr(tasks, "check_code", change_first)
-    monkeypatch.setattr(units, "_units_of", lambda *_: 1 / 0)  # that nobody can say why does not stop a benchmark
+    monkeypatch.setattr(Unit, "check_code", change_first)
+    monkeypatch.setattr(runs, "_units_of", lambda *_: 1 / 0)  # that nobody can say why does not stop a benchmark
     outcome = run(capfd, seed=2)
     assert [name.partition(" ")[0] for name in outcome.failed] == ["same"]
     assert "the code of same or a version of its libraries is another one here" in next(iter(outcome.failed.values()))

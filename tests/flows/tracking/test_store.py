@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,13 @@ from mlflow import MlflowClient
 from mlflow.exceptions import MlflowException
 from mlflow.protos.databricks_pb2 import TEMPORARILY_UNAVAILABLE
 
-from flows import stopping
-from flows.tracking.store import artifact_location, is_away, open_store, patiently, tracking_uri
+from flows.tracking.store import artifact_location, is_unavailable, open_store, retry_store, tracking_uri
+from hopular.trials.refit import StoppedError
 
 OPEN = """
-from flows.tracking.lineage import Lineage
+from flows.tracking.runs import Lineage
 from flows.tracking.store import open_store
-from flows.tracking.units import start_unit
+from flows.tracking.runs import start_unit
 run = start_unit(open_store(), Lineage("b", dataset="d", method="m", split="s"), "one", None)
 with open("RUN-" + __import__("os").environ["NUMBER"], "w") as file:
     file.write(run)
@@ -66,30 +67,32 @@ def test_a_database_server_still_keeps_files_in_the_runs_folder(runs: Path, monk
     assert artifact_location("x") == f"file://{runs}/artifacts/x"
 
 
-def test_no_server_is_away_and_found_out_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_server_is_unavailable_and_found_out_quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{closed_port()}")
     client, start = open_store(), time.monotonic()
     with pytest.raises(MlflowException) as caught:
         client.search_experiments()
-    assert is_away(caught.value)
+    assert is_unavailable(caught.value)
     assert time.monotonic() - start < 10
 
 
 def test_a_refused_request_is_not_away(client: Any) -> None:
     with pytest.raises(MlflowException) as caught:
         client.get_run("0" * 32)
-    assert not is_away(caught.value)
-    assert not is_away(ValueError("API request to x failed with exception"))
+    assert not is_unavailable(caught.value)
+    assert not is_unavailable(ValueError("API request to x failed with exception"))
 
 
-def test_a_locked_database_is_away() -> None:
-    assert is_away(MlflowException("database is locked", TEMPORARILY_UNAVAILABLE))
-    assert is_away(MlflowException("API request to endpoint /api/x failed with error code 502 != 200. Body: ''"))
-    assert not is_away(MlflowException("API request to endpoint /api/x failed with error code 404 != 200. Body: ''"))
-    assert is_away(ConnectionRefusedError())
+def test_a_locked_database_is_unavailable() -> None:
+    assert is_unavailable(MlflowException("database is locked", TEMPORARILY_UNAVAILABLE))
+    assert is_unavailable(MlflowException("API request to endpoint /api/x failed with error code 502 != 200. Body: ''"))
+    assert not is_unavailable(
+        MlflowException("API request to endpoint /api/x failed with error code 404 != 200. Body: ''")
+    )
+    assert is_unavailable(ConnectionRefusedError())
 
 
-def test_patience_waits_while_it_is_away_and_no_longer() -> None:
+def test_patience_waits_while_it_is_unavailable_and_no_longer() -> None:
     tries: list[int] = []
 
     def answer() -> str:
@@ -98,31 +101,33 @@ def test_patience_waits_while_it_is_away_and_no_longer() -> None:
             raise ConnectionError
         return "back"
 
-    assert patiently(answer, 20) == "back"
+    stop = threading.Event()
+    assert retry_store(answer, stop, 20) == "back"
     assert len(tries) == 3
     with pytest.raises(KeyError):
-        patiently(lambda: {}["wrong"])
+        retry_store(lambda: {}["wrong"], stop)
     with pytest.raises(ConnectionError):
-        patiently(lambda: (_ for _ in ()).throw(ConnectionError()), 0.1)
+        retry_store(lambda: (_ for _ in ()).throw(ConnectionError()), stop, 0.1)
 
 
-def test_patience_ends_when_all_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_not_waited_for_when_all_is_stopped() -> None:
     tries: list[int] = []
 
     def fail() -> None:
         tries.append(1)
         raise ConnectionError
 
-    monkeypatch.setattr(stopping, "wait", lambda _: True)
-    with pytest.raises(ConnectionError):
-        patiently(fail)
+    stop = threading.Event()
+    stop.set()
+    with pytest.raises(StoppedError, match="stopped while the tracking store was unavailable"):
+        retry_store(fail, stop)
     assert len(tries) == 1
 
 
 @pytest.mark.slow
 def test_processes_that_race_for_a_new_store_make_one_and_print_nothing(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "MLFLOW_TRACKING_URI"}
-    environment |= {"HOPULAR_RUNS": str(tmp_path / "new"), "PYTHONPATH": str(Path(__file__).parents[2])}
+    environment |= {"HOPULAR_RUNS": str(tmp_path / "new"), "PYTHONPATH": str(Path(__file__).parents[3])}
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", OPEN],

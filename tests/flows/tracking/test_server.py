@@ -21,12 +21,10 @@ import pandas as pd
 import pytest
 
 from flows.tracking.champion import Candidate, champion, decide, promote
-from flows.tracking.lineage import Lineage
 from flows.tracking.models import log_model
+from flows.tracking.runs import Lineage, TrialLog, children, finish_unit, reconcile, start_unit
 from flows.tracking.store import open_store
 from flows.tracking.summary import load_results, save_summary
-from flows.tracking.trials import TrialLog, children, reconcile
-from flows.tracking.units import finish_unit, start_unit
 from hopular.data.dataset import Dataset
 from hopular.evaluation.results import SCORE_COLUMNS, Results
 from hopular.methods import Run, get_method
@@ -97,16 +95,16 @@ def test_nothing_finished_is_lost_while_the_server_is_away(
         unit = start_unit(client, lineage, "key", flowers)
         experiment = client.get_run(unit).info.experiment_id
         log = TrialLog(client, unit, lineage)
-        log(make_record(0), 5)
+        log(make_record(0))
         assert log.waiting == []
     start = time.monotonic()
-    log(make_record(1), 5)
-    log(make_record(2), 5)
+    log(make_record(1))
+    log(make_record(2))
     assert time.monotonic() - start < 20
     assert len(log.waiting) == 2
     with running(command, f"{address}/health", runs / "server.log"):
         log._next = 0.0
-        log(make_record(3), 5)  # the next success brings the others
+        log(make_record(3))  # the next success brings the others
         assert log.waiting == []
         assert reconcile(client, unit, lineage, [make_record(slot) for slot in range(5)]) == 1
         assert start_unit(client, lineage, "key", flowers) == unit

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from flows.tracking.champion import Candidate, champion, decide, lead, log_validation, promote, registered_name
-from flows.tracking.lineage import Lineage
-from flows.tracking.units import start_unit
+from flows.tracking.champion import Candidate, champion, decide, lead, promote, registered_name, write_losses
+from flows.tracking.runs import Lineage, start_unit
 
 ROWS = 60
 NOISE = np.random.default_rng(0).normal(scale=0.1, size=ROWS)
@@ -37,7 +38,9 @@ def candidate_of(
 ) -> Candidate:
     """A method whose loss on each validation row is `loss`, with some noise; the first row of the split is `start`."""
     run = start_unit(client, replace(lineage, method=method, split=split), f"{method} {split} {loss} {tried}", None)
-    log_validation(client, run, list(range(start, start + ROWS)), list(np.full(ROWS, loss) + noise))
+    with tempfile.TemporaryDirectory() as folder:
+        write_losses(Path(folder), list(range(start, start + ROWS)), list(np.full(ROWS, loss) + noise))
+        client.log_artifacts(run, folder)
     return Candidate(run, method, split, f"{split:*<64}", lineage.dataset_fingerprint, loss, tried)
 
 

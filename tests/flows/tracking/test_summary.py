@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flows.tracking.lineage import Lineage
+from flows.tracking.runs import Lineage
 from flows.tracking.summary import list_benchmarks, load_results, save_summary
 from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Results, UnitResult
 

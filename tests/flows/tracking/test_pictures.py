@@ -5,16 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pytest
 
-from flows.tracking.lineage import Lineage
-from flows.tracking.neighbours import log_neighbours
-from flows.tracking.pictures import draw_slices, log_pictures, parameter_importance
-from flows.tracking.units import start_unit
+from flows.tracking.pictures import draw_pictures, draw_slices, parameter_importance, write_neighbours
 from hopular import HopularClassifier
 from hopular.data.dataset import Dataset
 from hopular.trials.trial import Trial
@@ -22,30 +17,21 @@ from hopular.trials.trial import Trial
 MakeRecord = Callable[..., Trial]
 
 
-@pytest.fixture
-def unit(client: Any, lineage: Lineage) -> str:
-    return start_unit(client, lineage, "key", None)
-
-
-def names(client: Any, unit: str, folder: str) -> set[str]:
-    return {item.path.rpartition("/")[2] for item in client.list_artifacts(unit, folder)}
-
-
-def test_a_classifier_gets_all_pictures(client: Any, unit: str, make_record: MakeRecord) -> None:
+def test_a_classifier_gets_all_pictures(tmp_path: Path, make_record: MakeRecord) -> None:
     truth = pd.Series(pd.Categorical(["rose", "lily", "rose", "lily"]))
     probabilities = np.array([[0.2, 0.8], [0.6, 0.4], [0.7, 0.3], [0.9, 0.1]])
     records = [make_record(slot, metrics={"accuracy": 0.5}) for slot in range(8)]
-    drawn = log_pictures(client, unit, "classification", ["lily", "rose"], truth, probabilities, records)
+    drawn = draw_pictures(tmp_path, "classification", ["lily", "rose"], truth, probabilities, records)
     expected = {"confusion", "calibration", "learning_curve", "parameter_importance", "parameter_slices"}
     assert set(drawn) == expected
-    assert names(client, unit, "pictures") == {f"{name}.png" for name in expected}
+    assert {file.name for file in tmp_path.iterdir()} == {f"{name}.png" for name in expected}
 
 
-def test_a_regressor_without_curves_gets_residuals(client: Any, unit: str, make_record: MakeRecord) -> None:
+def test_a_regressor_without_curves_gets_residuals(tmp_path: Path, make_record: MakeRecord) -> None:
     one = [make_record(0, curve=[])]
-    drawn = log_pictures(client, unit, "regression", [], np.arange(5.0), np.arange(5.0) + 0.1, one)
+    drawn = draw_pictures(tmp_path, "regression", [], np.arange(5.0), np.arange(5.0) + 0.1, one)
     assert drawn == ["residuals"]
-    assert names(client, unit, "pictures") == {"residuals.png"}
+    assert [file.name for file in tmp_path.iterdir()] == ["residuals.png"]
 
 
 def test_the_parameter_that_decides_is_the_most_important(make_record: MakeRecord) -> None:
@@ -78,26 +64,17 @@ def test_conditional_parameters_are_drawn_where_they_are_set(make_record: MakeRe
     assert [panel.get_xscale() for panel in figure.axes] == ["linear", "log"]
 
 
-def test_hopular_shows_what_it_read_from(client: Any, unit: str, flowers: Dataset, tmp_path: Path) -> None:
+def test_hopular_shows_what_it_read_from(flowers: Dataset, tmp_path: Path) -> None:
     X, y = flowers.X.rename(columns={"size": "<b>size"}), flowers.y
     model = HopularClassifier(max_epochs=2, n_blocks=1, embedding_dim=8, random_state=0, device="cpu")
     model.fit(X.iloc[:50], y.iloc[:50], eval_set=(X.iloc[50:], y.iloc[50:]))
-    assert log_neighbours(client, unit, model, X.iloc[:50], y.iloc[:50], X.iloc[50:], y.iloc[50:])
-    folder = Path(client.download_artifacts(unit, "neighbours", str(tmp_path)))
-    shown = json.loads((folder / "neighbours.json").read_text())
+    write_neighbours(tmp_path, model, X.iloc[:50], y.iloc[:50], X.iloc[50:], y.iloc[50:])
+    shown = json.loads((tmp_path / "neighbours.json").read_text())
     assert len(shown) == 5
     assert len(shown[0]["neighbours"]) == 5
     nearest = shown[0]["neighbours"][0]
     assert 0 <= nearest["row"] < 50
     assert nearest["target"] == y.iloc[nearest["row"]]
-    page = (folder / "neighbours.html").read_text()
+    page = (tmp_path / "neighbours.html").read_text()
     assert "&lt;b&gt;size" in page
     assert "<b>size" not in page
-
-
-def test_other_methods_have_no_neighbours(client: Any, unit: str, flowers: Dataset) -> None:
-    from hopular.methods import Run, get_method
-
-    tree = get_method("decision_tree").make("classification", {}, Run()).fit(flowers.X, flowers.y)
-    assert not log_neighbours(client, unit, tree, flowers.X, flowers.y, flowers.X, flowers.y)
-    assert client.list_artifacts(unit) == []

@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.pyfunc_model import HopularModel
-from flows.tracking.lineage import Lineage
 from flows.tracking.models import MAKER, PACKAGES, log_model, note_no_model
-from flows.tracking.units import start_unit
+from flows.tracking.pyfunc_model import HopularModel
+from flows.tracking.runs import Lineage, start_unit
 from hopular.data.dataset import Dataset
 from hopular.data.schema import Column, Schema
 from hopular.methods import Run, get_method
