@@ -6,7 +6,6 @@ Of a model that retrieves training rows also a page with those that it read some
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
@@ -14,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hopular.report import figures
 from hopular.trials.select import best_of
 from hopular.trials.trial import Trial
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from hopular.data.dataset import Task
 
@@ -35,7 +34,6 @@ STYLE = (
 MAX_TRIALS = 1000  # that importances are computed from
 MAX_SLICES = 12
 WIDE = 100.0  # a ratio of the largest to the smallest value from which an axis is logarithmic
-_drawing = threading.Lock()  # Matplotlib is not made for threads
 
 
 def draw_pictures(
@@ -45,46 +43,29 @@ def draw_pictures(
 
     `predictions` are of the test rows: probabilities in the order of `classes`, or numbers.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with _drawing:
-        figures = {**_of_predictions(task, classes, truth, predictions), **_of_study(trials)}
-        for name, figure in figures.items():
-            figure.savefig(folder / f"{name}.png", dpi=120)
-    return list(figures)
-
-
-def _of_predictions(task: Task, classes: Sequence[str], truth: Any, predictions: Array) -> dict[str, Figure]:
-    from hopular.report import figures
-
+    drawn: dict[str, str] = {}
     if task == "regression":
-        return {"residuals": figures.residuals(truth, predictions)}
-    names = np.asarray([str(name) for name in classes], dtype=object)
-    return {
-        "confusion": figures.confusion(truth, names[predictions.argmax(axis=1)], classes),
-        "calibration": figures.calibration(truth, predictions, classes),
-    }
-
-
-def _of_study(records: Sequence[Trial]) -> dict[str, Figure]:
-    from hopular.report import figures
-
-    drawn: dict[str, Figure] = {}
-    best = best_of(list(records))
+        drawn["residuals"] = figures.residuals(truth, predictions)
+    else:
+        names = np.asarray([str(name) for name in classes], dtype=object)
+        drawn["confusion"] = figures.confusion(truth, names[predictions.argmax(axis=1)], classes)
+        drawn["calibration"] = figures.calibration(truth, predictions, classes)
+    best = best_of(list(trials))
     if best is not None and len(best.curve) > 1:
         drawn["learning_curve"] = figures.curve(best.curve)
-    importances = parameter_importance(records)
-    if importances:
-        figure = figures.importance(list(importances), list(importances.values()))
-        figure.axes[0].set_title("importance for the validation score")
-        drawn["parameter_importance"] = figure
-    slices = draw_slices(records)
-    if slices is not None:
-        drawn["parameter_slices"] = slices
-    return drawn
+    if found := parameter_importance(trials):
+        title = "importance for the validation score"
+        drawn["parameter_importance"] = figures.importance(list(found), list(found.values()), title)
+    if panels := _panels(trials):
+        drawn["parameter_slices"] = figures.slices(panels)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, picture in drawn.items():
+        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+    return list(drawn)
 
 
 def parameter_importance(records: Sequence[Trial]) -> dict[str, float]:
-    """How much each hyperparameter decides the score (PED-ANOVA), the most important first; empty if unknown."""
+    """Return how much each hyperparameter decides the score (PED-ANOVA), the most important first; empty if unknown."""
     import optuna
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
@@ -106,38 +87,14 @@ def parameter_importance(records: Sequence[Trial]) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
 
 
-def draw_slices(records: Sequence[Trial]) -> Figure | None:
-    """The score of every complete trial against each hyperparameter; None if there is nothing to compare."""
-    from matplotlib.figure import Figure
-
-    from hopular.report.figures import ACCENT
-
-    complete = _complete(records)
-    varied = _varied(complete)[:MAX_SLICES]
-    if not varied:
-        return None
-    columns = min(len(varied), 3)
-    rows = -(-len(varied) // columns)
-    figure = Figure(figsize=(3.1 * columns, 2.5 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, sharey=True, squeeze=False).ravel()
-    for panel, name in zip(panels, varied, strict=False):
-        points = [(_plain(record.params[name]), record.score) for record in complete if name in record.params]
-        values, scores = zip(*points, strict=True)
-        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-            values = tuple(str(value)[:20] for value in values)
-            panel.set_xlim(-0.5, len(set(values)) - 0.5)
-        elif min(values) > 0 and max(values) / min(values) >= WIDE:
-            panel.set_xscale("log")
-        elif all(isinstance(value, int) for value in values):
-            panel.xaxis.get_major_locator().set_params(integer=True)
-        panel.scatter(values, scores, s=14, alpha=0.7, color=ACCENT, linewidths=0)
-        panel.set_title(name, fontsize=9, parse_math=False)
-        panel.tick_params(labelsize=7)
-        panel.spines[["top", "right"]].set_visible(False)
-    for panel in panels[len(varied) :]:
-        panel.remove()
-    figure.supylabel("validation score", fontsize=9)
-    return figure
+def _panels(trials: Sequence[Trial]) -> list[tuple[str, list[Any], list[float]]]:
+    """Return each varied hyperparameter's values with their scores; conditional ones where they are set."""
+    complete = _complete(trials)
+    found = []
+    for name in _varied(complete)[:MAX_SLICES]:
+        points = [(_plain(trial.params[name]), trial.score) for trial in complete if name in trial.params]
+        found.append((name, [value for value, _ in points], [float(score or 0.0) for _, score in points]))
+    return found
 
 
 def _complete(records: Sequence[Trial]) -> list[Trial]:
@@ -145,18 +102,18 @@ def _complete(records: Sequence[Trial]) -> list[Trial]:
 
 
 def _varied(records: Sequence[Trial]) -> list[str]:
-    """The hyperparameters that had more than one value."""
+    """Return the hyperparameters that had more than one value."""
     names = dict.fromkeys(name for record in records for name in record.params)
     return [name for name in names if len({str(record.params.get(name)) for record in records}) > 1]
 
 
 def _plain(value: Any) -> Any:
-    """A value as Optuna takes it: numbers, truth values and text."""
+    """Return a value as Optuna takes it: numbers, truth values and text."""
     return value if isinstance(value, bool | int | float | str | None) else str(value)
 
 
 def _range(values: Sequence[Any]) -> Any:
-    """The distribution that these values could have come from."""
+    """Return the distribution that these values could have come from."""
     from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
     plain = [_plain(value) for value in values]

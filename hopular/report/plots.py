@@ -45,30 +45,30 @@ def critical_difference(
     width, left, right, row, axis = 780.0, 232.0, 548.0, 21.0, 52.0
     place = Scale(1, max(len(order), 2), left, right)
     top = axis + 20 + 9 * len(cliques) + 10
-    marks = [_element("line", class_="axis", x1=left, x2=right, y1=axis, y2=axis)]
+    marks = [element("line", class_="axis", x1=left, x2=right, y1=axis, y2=axis)]
     step = max(1, math.ceil(len(order) / 12))
     for rank in range(1, len(order) + 1, step):
-        marks.append(_element("line", class_="axis", x1=place(rank), x2=place(rank), y1=axis - 5, y2=axis))
-        marks.append(_text(str(rank), place(rank), axis - 10, class_="tick", text_anchor="middle"))
+        marks.append(element("line", class_="axis", x1=place(rank), x2=place(rank), y1=axis - 5, y2=axis))
+        marks.append(text(str(rank), place(rank), axis - 10, class_="tick", text_anchor="middle"))
     if difference <= place.high - 1:
-        marks.append(_element("path", class_="ruler", d=_ruler(left, place(1 + difference), 16)))
+        marks.append(element("path", class_="ruler", d=_ruler(left, place(1 + difference), 16)))
         label = f"critical difference {formatting.number(difference)}"
-        marks.append(_text(label, place(1 + difference) + 10, 20, class_="tick"))
+        marks.append(text(label, place(1 + difference) + 10, 20, class_="tick"))
     for level, clique in enumerate(cliques):
         ends = [place(ranks[name]) for name in clique]
         y = axis + 14 + 9 * level
-        marks.append(_element("line", class_="clique", x1=min(ends) - 4, x2=max(ends) + 4, y1=y, y2=y))
+        marks.append(element("line", class_="clique", x1=min(ends) - 4, x2=max(ends) + 4, y1=y, y2=y))
     middle = math.ceil(len(order) / 2)
     for index, name in enumerate(order):
         is_left = index < middle
         y = top + row * (index if is_left else len(order) - 1 - index)
         x, edge = place(ranks[name]), left - 12 if is_left else right + 12
         style = " hero" if name == ours else ""
-        marks.append(_element("path", class_=f"leader{style}", d=_path([(x, axis), (x, y), (edge, y)])))
+        marks.append(element("path", class_=f"leader{style}", d=path([(x, axis), (x, y), (edge, y)])))
         anchor, shift = ("end", -6) if is_left else ("start", 6)
-        marks.append(_text(_short(name, 31), edge + shift, y + 4, class_=f"name{style}", text_anchor=anchor))
+        marks.append(text(_short(name, 31), edge + shift, y + 4, class_=f"name{style}", text_anchor=anchor))
         inner = "start" if is_left else "end"
-        marks.append(_text(formatting.number(ranks[name]), edge - shift / 3, y - 4, class_="rank", text_anchor=inner))
+        marks.append(text(formatting.number(ranks[name]), edge - shift / 3, y - 4, class_="rank", text_anchor=inner))
     summary = ", ".join(f"{name} {formatting.number(ranks[name])}" for name in order)
     return _drawing(
         width, top + row * middle, f"Critical-difference diagram of mean ranks: {summary}", marks, "plot wide"
@@ -92,26 +92,26 @@ def cost(points: Sequence[Point], unit: Literal["seconds", "memory"], ours: str)
     spots = {point: (x(point.cost), min(y(point.score), bottom)) for point in shown}
     write = formatting.seconds if unit == "seconds" else formatting.memory
     cost_label = "training time, mean of one fit" if unit == "seconds" else "peak memory of a training process"
-    marks = [*_grid(x, y, [_round_cost(tick, unit) for tick in x.ticks]), _text("relative score", 0, 12, class_="tick")]
-    marks.append(_text(cost_label, right, height - 8, class_="tick", text_anchor="end"))
+    marks = [*_grid(x, y, [_round_cost(tick, unit) for tick in x.ticks]), text("relative score", 0, 12, class_="tick")]
+    marks.append(text(cost_label, right, height - 8, class_="tick", text_anchor="end"))
     front = sorted((point for point in shown if point.is_on_front), key=lambda point: point.cost)
     if len(front) > 1:
         corners = [spots[front[0]]]
         for point in front[1:]:
             corners += [(spots[point][0], corners[-1][1]), spots[point]]
-        marks.append(_element("path", class_="front", d=_path(corners)))
+        marks.append(element("path", class_="front", d=path(corners)))
     for point, (at_x, at_y) in spots.items():
         told = f"{point.title}: relative score {formatting.number(point.score, 3)}, {write(point.cost)}"
         style = f"dot {point.group}{' on-front' if point.is_on_front else ''}{' off' if point.score < y.low else ''}"
         size = 5.5 if point.is_on_front else 4
-        marks.append(_element("circle", _hint(told), class_=style, cx=at_x, cy=at_y, r=size))
+        marks.append(element("circle", _hint(told), class_=style, cx=at_x, cy=at_y, r=size))
     taken = [(at_x - 6, at_y - 6, at_x + 6, at_y + 6) for at_x, at_y in spots.values()]
     for point in sorted(shown, key=lambda point: (point.title != ours, not point.is_on_front, -point.score)):
         wide = _LETTER * len(point.title) * (1.2 if point.title == ours else 1.0)  # bold is wider
         spot = _free_spot(wide, *spots[point], taken, (left, top - 8, right + 14, bottom + 4))
         if spot is not None:
             style = "name hero" if point.title == ours else "name" if point.is_on_front else "name quiet"
-            marks.append(_text(point.title, spot.x, spot.y, class_=style, text_anchor=spot.anchor))
+            marks.append(text(point.title, spot.x, spot.y, class_=style, text_anchor=spot.anchor))
     label = f"relative score against {cost_label}; on the front: {', '.join(point.title for point in front)}"
     return _drawing(width, height, label, marks)
 
@@ -127,10 +127,10 @@ def interval(value: float, low: float, high: float, scale: Scale, *, is_best: bo
     parts = []
     is_off = not scale.low <= value <= scale.high
     if math.isfinite(low) and math.isfinite(high) and not is_off:
-        parts.append(_element("line", x1=f"{start:.1f}%", x2=f"{end:.1f}%", y1="50%", y2="50%"))
+        parts.append(element("line", x1=f"{start:.1f}%", x2=f"{end:.1f}%", y1="50%", y2="50%"))
     style = {"class_": "off"} if is_off else {}
-    parts.append(_element("circle", **style, cx=f"{middle:.1f}%", cy="50%", r=4))
-    return _element("svg", *parts, class_="interval best" if is_best else "interval", aria_hidden="true")
+    parts.append(element("circle", **style, cx=f"{middle:.1f}%", cy="50%", r=4))
+    return element("svg", *parts, class_="interval best" if is_best else "interval", aria_hidden="true")
 
 
 def learning_curves(curves: Sequence[Curve], label: str, colours: Mapping[str, int]) -> str:
@@ -142,19 +142,19 @@ def learning_curves(curves: Sequence[Curve], label: str, colours: Mapping[str, i
     width, height, left, right, top, bottom = 716.0, 250.0, 54.0, 500.0, 30.0, 214.0
     x = Scale(0, 100, left, right)
     y = Scale(*_shown_range([value for _, points in drawn for _, value in points]), bottom, top)
-    marks = [*_grid(x, y, [f"{tick:g} %" for tick in x.ticks]), _text(label, 0, 12, class_="tick")]
-    marks.append(_text("of training", right, height - 4, class_="tick", text_anchor="end"))
+    marks = [*_grid(x, y, [f"{tick:g} %" for tick in x.ticks]), text(label, 0, 12, class_="tick")]
+    marks.append(text("of training", right, height - 4, class_="tick", text_anchor="end"))
     ends: dict[str, float] = {}
     for curve, points in drawn:
         places = [(x(step), min(y(value), bottom)) for step, value in points]
         told = _hint(f"{curve.title}, split {curve.split}: best {formatting.score(max(value for _, value in points))}")
         style = f"curve c{colours[curve.title] % _COLOURS}"
-        marks.append(_element("path", told, class_=style, d=_path(places)))
+        marks.append(element("path", told, class_=style, d=path(places)))
         ends[curve.title] = min(ends.get(curve.title, math.inf), places[-1][1])
     names = sorted(ends, key=lambda name: (ends[name], name))
     for name, at in zip(names, _spread([ends[name] for name in names], 15, bottom), strict=True):
         style = f"name on c{colours[name] % _COLOURS}"
-        marks.append(_text(_short(name, 31), right + 10, at + 4, class_=style))
+        marks.append(text(_short(name, 31), right + 10, at + 4, class_=style))
     return _drawing(width, height, f"Learning curves: {label} of {', '.join(names)}", marks, "plot curves")
 
 
@@ -173,21 +173,21 @@ def _grid(x: Scale, y: Scale, x_labels: Sequence[str]) -> list[str]:
         digits for digits in range(13) if all(math.isclose(round(t, digits), t, abs_tol=1e-12) for t in ticks)
     )
     for value in ticks:
-        marks.append(_element("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value)))
+        marks.append(element("line", class_="grid", x1=x.start, x2=x.end, y1=y(value), y2=y(value)))
         shown = f"{value:.{digits}f}" if abs(value) < 1e5 else f"{value:.1e}"
-        marks.append(_text(shown.replace("-", "−"), x.start - 8, y(value) + 4, class_="tick", text_anchor="end"))
-    marks.append(_element("line", class_="axis", x1=x.start, x2=x.end, y1=y.start, y2=y.start))
+        marks.append(text(shown.replace("-", "−"), x.start - 8, y(value) + 4, class_="tick", text_anchor="end"))
+    marks.append(element("line", class_="axis", x1=x.start, x2=x.end, y1=y.start, y2=y.start))
     last = -math.inf
     for value, shown in zip(x.ticks, x_labels, strict=True):
         if x(value) - last > _LETTER * len(shown) + 12:
             last = x(value)
-            marks.append(_element("line", class_="axis", x1=last, x2=last, y1=y.start, y2=y.start + 4))
-            marks.append(_text(shown, last, y.start + 18, class_="tick", text_anchor="middle"))
+            marks.append(element("line", class_="axis", x1=last, x2=last, y1=y.start, y2=y.start + 4))
+            marks.append(text(shown, last, y.start + 18, class_="tick", text_anchor="middle"))
     return marks
 
 
 def _ruler(start: float, end: float, y: float) -> str:
-    return _path([(start, y - 4), (start, y + 4)]) + _path([(start, y), (end, y)]) + _path([(end, y - 4), (end, y + 4)])
+    return path([(start, y - 4), (start, y + 4)]) + path([(start, y), (end, y)]) + path([(end, y - 4), (end, y + 4)])
 
 
 def _short(name: str, letters: int) -> str:
@@ -266,29 +266,29 @@ def _shown_range(values: Sequence[float]) -> tuple[float, float]:
 # ------------------------------------------------------------------------------------------------------- SVG and scales
 
 
-def _element(tag: str, *content: str, **attributes: str | float) -> str:
+def element(tag: str, *content: str, **attributes: str | float) -> str:
     """Write an element around markup; the attribute `class_` becomes class, and `stroke_width` stroke-width."""
     pairs = "".join(f' {name.rstrip("_").replace("_", "-")}="{_plain(value)}"' for name, value in attributes.items())
     return f"<{tag}{pairs}>{''.join(content)}</{tag}>" if content else f"<{tag}{pairs}/>"
 
 
-def _text(label: str, x: float, y: float, **attributes: str | float) -> str:
-    return _element("text", escape(label), x=x, y=y, **attributes)
+def text(label: str, x: float, y: float, **attributes: str | float) -> str:
+    return element("text", escape(label), x=x, y=y, **attributes)
 
 
 def _hint(text: str) -> str:
     """Write a tooltip for the element around it."""
-    return _element("title", escape(text))
+    return element("title", escape(text))
 
 
 def _drawing(width: float, height: float, label: str, content: Iterable[str], class_: str = "plot") -> str:
     """Write a picture with a description for those who cannot see it."""
-    return _element(
+    return element(
         "svg", *content, class_=class_, viewBox=f"0 0 {_plain(width)} {_plain(height)}", role="img", aria_label=label
     )
 
 
-def _path(points: Iterable[tuple[float, float]]) -> str:
+def path(points: Iterable[tuple[float, float]]) -> str:
     """Write the `d` of a line through points."""
     return "M" + "L".join(f"{_plain(x)} {_plain(y)}" for x, y in points)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from hopular.cli.benchmark import _show
-from hopular.report.leaderboard import leaderboard
+from hopular.evaluation.verdict import Standings
 from tests.cli.conftest import Hopular
 from tests.report.synthetic import make_results
 
@@ -81,7 +81,7 @@ def test_one_dataset_and_one_unit_are_not_several(tmp_path: Path, capsys: pytest
     from flows.benchmark import Published
 
     results = make_results(1, ("glm", "majority"), 1)
-    published = Published("one", "", str(tmp_path), "", {}, 1, 0, {}, len(results.datasets), leaderboard(results))
+    published = Published("one", "", str(tmp_path), "", {}, 1, 0, {}, len(results.datasets), Standings(results).table)
     _show(published, is_quiet=False)
     said = capsys.readouterr().out
     assert "test rows of 1 dataset" in said
