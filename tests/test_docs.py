@@ -184,3 +184,19 @@ def test_the_tour_goes_from_a_raw_csv_to_a_served_model(tmp_path: Path) -> None:
     assert re.search(r"hopular-flats is now \w+, version 1", done.stdout)
     assert re.search(r"the server answers: \{'predictions': \[\d+\.\d+\]\}", done.stdout)
     assert (tmp_path / "tour" / "model" / "report.html").is_file()
+
+
+def test_every_step_of_the_walks_is_there() -> None:
+    """The names that the walks through the pipeline give in code are functions, classes or methods of the source."""
+    text = (ROOT / "docs/explanation/pipeline.md").read_text(encoding="utf-8")
+    source = "\n".join(
+        file.read_text(encoding="utf-8") for folder in ("hopular", "flows") for file in (ROOT / folder).rglob("*.py")
+    )
+    walks = re.findall(r"^## What `hopular [a-z ]+` does$(.*?)^## ", text, re.MULTILINE | re.DOTALL)
+    assert walks
+    for walk in walks:
+        steps = re.findall(r"^(\d+)\. ", walk, re.MULTILINE)
+        assert len(steps) <= 12
+        names = {found.rpartition(".")[2] for found in re.findall(r"`([A-Za-z_.]+)`", walk)}
+        missing = [found for found in names if not re.search(rf"(def|class) {found}\b", source)]
+        assert missing == []
