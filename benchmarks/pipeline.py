@@ -1,7 +1,7 @@
 """What the pipeline costs beside fits and predictions: `python -m benchmarks.pipeline`, part of `make bench`.
 
-A benchmark is run by `hopular benchmark`, server start and imports included, with state of its own. Two figures are read
-from its tracking store, so that another version can be measured too (PYTHONPATH names its checkout):
+A benchmark is run by `hopular benchmark`, server start and imports included, with state of its own. Two figures are
+read from its tracking store, so that another version can be measured too (PYTHONPATH names its checkout):
 
 - the overhead of a unit: the time from the start to the end of its run, without the fits and predictions of its trials
   and of its training; the median over the units of a method, since the first one also starts processes and imports;
@@ -69,7 +69,9 @@ def main(args: list[str] | None = None) -> None:
     for method, seconds in overheads.items():
         all_units = ", ".join(f"{one:.1f}" for one in seconds)
         median = statistics.median(seconds)
-        table.add_row(f"overhead of a unit of {method}, of {all_units} s", f"{median:.1f} s", f"<= {UNIT_SECONDS:.0f} s")
+        table.add_row(
+            f"overhead of a unit of {method}, of {all_units} s", f"{median:.1f} s", f"<= {UNIT_SECONDS:.0f} s"
+        )
     table.add_row("wall time", f"{wall:.0f} s", "")
     table.add_row(f"fits and predictions, {workers} side by side", f"{busy / workers:.0f} s", "")
     table.add_row("overhead, of the wall time", f"{1 - busy / workers / wall:.0%}", f"<= {SHARE:.0%} of the demo")

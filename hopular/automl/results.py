@@ -9,22 +9,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
-import psutil
 
 from hopular import __version__
 from hopular.data.audit import Finding
 from hopular.data.dataset import Dataset
 from hopular.data.splits import Split
-from hopular.evaluation.metrics import PRIMARY, bootstrap, evaluate
-from hopular.evaluation.results import SCORE_COLUMNS, DatasetFacts, Delivered, Results, UnitResult
-from hopular.formatting import plural
-from hopular.redaction import without_secrets
+from hopular.evaluation.metrics import PRIMARY
+from hopular.evaluation.results import Delivered, Results, Score, UnitResult, describe, describe_machine, make_table
+from hopular.evaluation.scores import Cost, score_predictions
 from hopular.trials.budget import DEFAULT_CRITERION, metric_of
 from hopular.trials.run import MethodSearch
-from hopular.trials.select import Array, Choice
+from hopular.trials.select import Choice
 from hopular.trials.trial import Trial
-
-DRAWS = 5_000_000  # rows drawn for the interval of a score, at most, so that large tables take no longer
 
 
 def make_results(
@@ -40,23 +36,21 @@ def make_results(
 ) -> Results:
     """Score every method's best model on the test rows; it was trained on the training rows alone."""
     truth = dataset.y.iloc[split.test].to_numpy()
-    units, rows = [], []
+    units, rows = [], list[Score]()
     for search in searches:
         units.append(_unit(dataset, split.id, search))
         if (best := search.best) is not None:
-            cost = (best.fit_seconds, best.predict_seconds, best.peak_memory)
-            answer = search.predictions(best, "-test")
-            rows += _scores(dataset, split.id, best.method, best.seed, truth, answer, classes, cost)
+            names, answer = (dataset.name, best.method, split.id), search.predictions(best, "-test")
+            rows += score_predictions(names, best.seed, dataset.task, truth, answer, classes, _cost([best]))
     if ensemble is not None:
         members = [member.trial for member in ensemble.members]
         units.append(_ensemble_unit(dataset, split.id, ensemble))
-        rows += _scores(
-            dataset, split.id, "ensemble", settings["seed"], truth, ensemble.test_predictions(), classes, _cost(members)
-        )
+        names, answer = (dataset.name, "ensemble", split.id), ensemble.test_predictions()
+        rows += score_predictions(names, settings["seed"], dataset.task, truth, answer, classes, _cost(members))
     return Results(
         id=f"fit of {dataset.name}",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        scores=pd.DataFrame(rows, columns=list(SCORE_COLUMNS)),
+        scores=make_table(rows),
         datasets=(describe(dataset, findings),),
         units=tuple(units),
         settings=settings,
@@ -94,39 +88,10 @@ def make_leaderboard(results: Results, losses: Mapping[str, float], chosen: str)
     return pd.DataFrame(rows)
 
 
-def _scores(
-    dataset: Dataset,
-    split: str,
-    method: str,
-    seed: int,
-    truth: Array,
-    answer: Array,
-    classes: list[str] | None,
-    cost: tuple[float, float, int],
-) -> list[dict[str, Any]]:
-    primary = PRIMARY[dataset.task]
-    rounds = max(100, min(1000, DRAWS // len(truth)))
-    low, high = bootstrap(dataset.task, truth, answer, classes, primary, rounds=rounds)
-    common = {"dataset": dataset.name, "method": method, "split": split, "seed": seed}
-    costs = dict(zip(("seconds", "predict_seconds", "memory"), map(float, cost), strict=True))
-    nan = float("nan")
-    return [
-        {
-            **common,
-            "metric": metric,
-            "value": value,
-            "low": low if metric == primary else nan,
-            "high": high if metric == primary else nan,
-            **costs,
-        }
-        for metric, value in evaluate(dataset.task, truth, answer, classes).items()
-    ]
-
-
-def _cost(trials: Sequence[Trial]) -> tuple[float, float, int]:
-    """Return what an ensemble of models costs: their seconds together, and the largest memory."""
+def _cost(trials: Sequence[Trial]) -> Cost:
+    """Return what a model costs, or several together: their seconds added up, and the largest memory."""
     seconds = sum(trial.fit_seconds for trial in trials), sum(trial.predict_seconds for trial in trials)
-    return *seconds, max(trial.peak_memory for trial in trials)
+    return Cost(*seconds, max(trial.peak_memory for trial in trials))
 
 
 def _unit(dataset: Dataset, split: str, search: MethodSearch) -> UnitResult:
@@ -165,28 +130,6 @@ def _ensemble_unit(dataset: Dataset, split: str, ensemble: Choice) -> UnitResult
     )
 
 
-def describe(dataset: Dataset, findings: Sequence[Finding]) -> DatasetFacts:
-    """Return what a report says of a dataset."""
-    kinds = list(dataset.kinds.values())
-    return DatasetFacts(
-        name=dataset.name,
-        task=dataset.task,
-        rows=len(dataset),
-        features=len(kinds),
-        categorical=kinds.count("categorical"),
-        classes=len(dataset.classes),
-        missing=float(dataset.X.isna().to_numpy().mean()),
-        source=without_secrets(dataset.source),
-        fingerprint=dataset.fingerprint,
-        findings=tuple((finding.severity, finding.check, finding.sentence) for finding in findings),
-        notes=dataset.notes,
-    )
-
-
 def _provenance(seed: int) -> dict[str, str]:
-    memory, cores = psutil.virtual_memory().total / 2**30, plural(psutil.cpu_count() or 1, "core")
-    return {
-        "versions": f"hopular {__version__}, Python {platform.python_version()}",
-        "machine": f"{platform.system()} {platform.machine()}, {cores}, {memory:.0f} GB",
-        "seed": str(seed),
-    }
+    versions = f"hopular {__version__}, Python {platform.python_version()}"
+    return {"versions": versions, "machine": describe_machine(), "seed": str(seed)}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import logging
-import platform
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
-import psutil
 
 from hopular import settings
 from hopular.benchmark.plan import Plan
 from hopular.evaluation.compare import Comparison
-from hopular.evaluation.results import DatasetFacts, Results, UnitResult, make_table
+from hopular.evaluation.results import DatasetFacts, Results, UnitResult, describe_machine, make_table
 from hopular.evaluation.verdict import Standings
-from hopular.formatting import plural
 from hopular.paper.footprint import kept_footprint
 from hopular.report.leaderboard import to_csv, to_latex, to_markdown
 from hopular.report.page import write_plots, write_report
@@ -33,8 +30,6 @@ def collect(plan: Plan, benchmark: str, datasets: Sequence[DatasetFacts], units:
         first = units[0]
         what = f"{first.method} on {first.dataset} {first.split}"
         raise BenchmarkError(f"every unit failed, first {what}: {first.reason}")
-    cores, memory = plural(psutil.cpu_count() or 1, "core"), psutil.virtual_memory().total / 2**30
-    machine = f"{platform.system()} {platform.machine()}, {cores}, {memory:.0f} GB"
     return Results(
         id=benchmark,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -42,7 +37,7 @@ def collect(plan: Plan, benchmark: str, datasets: Sequence[DatasetFacts], units:
         datasets=tuple(datasets),
         units=tuple(units),
         settings=plan.public(),
-        provenance={"machine": machine, "seed": str(plan.seed), "runner": plan.runner},
+        provenance={"machine": describe_machine(), "seed": str(plan.seed), "runner": plan.runner},
         command=plan.command(),
     )
 

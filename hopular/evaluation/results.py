@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import platform
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
+import psutil
 
 from hopular.data.dataset import Task
+from hopular.formatting import plural
 from hopular.methods import methods
 from hopular.redaction import without_secrets
 from hopular.util import InputError
@@ -267,6 +270,12 @@ def describe(dataset: Dataset, findings: Sequence[Finding] = (), suite: str | No
         findings=tuple((found.severity, found.check, found.sentence) for found in findings),
         notes=dataset.notes,
     )
+
+
+def describe_machine() -> str:
+    """Return this machine in words: 'Linux x86_64, 2 cores, 24 GB'."""
+    cores, memory = plural(psutil.cpu_count() or 1, "core"), psutil.virtual_memory().total / 2**30
+    return f"{platform.system()} {platform.machine()}, {cores}, {memory:.0f} GB"
 
 
 def make_table(scores: Iterable[Score]) -> pd.DataFrame:
