@@ -22,12 +22,12 @@ from hopular.data.audit import audit
 from hopular.data.sidecar import read_sidecar
 from hopular.evaluation.results import SCORE_COLUMNS, Results, UnitResult
 from hopular.evaluation.verdict import Standings
-from hopular.methods import Run, get_method, methods
+from hopular.methods import get_method, methods
 from hopular.methods.saved import load_model
 from hopular.report.page import render
 from hopular.trials.fit import Fitter
 from hopular.trials.problem import make_problem
-from hopular.trials.trial import Job
+from hopular.trials.trial import Job, Trial
 from tests.report.synthetic import make_results
 
 pytestmark = pytest.mark.slow
@@ -97,7 +97,7 @@ def through(frame, method, suffix, is_reported=False):
         if dataset.task not in get_method(method).tasks:
             return "loaded"
         params = {"max_epochs": 1} if get_method(method).has_curve else {}
-        job = Job(method, params, Run(max_seconds=20))
+        job = Job(Trial(0, 0, params, method=method), max_seconds=20)
         (outcome,) = Fitter().fit(make_problem(dataset, split), [job], lambda: None, lambda *_: False)
     if "no usable feature" in outcome.message:  # the training rows have nothing to learn from, as the method says
         return "refused by the method"
