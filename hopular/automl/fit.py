@@ -43,7 +43,7 @@ from hopular.trials.refit import refit_each, refit_rows
 from hopular.trials.run import Loop, MethodSearch
 from hopular.trials.select import Choice, Chosen, rank_choices, write_model
 from hopular.trials.space import Proposer
-from hopular.trials.study import Study, open_storage
+from hopular.trials.study import UnsharedStudy, open_storage
 from hopular.trials.trial import Trial
 from hopular.trials.worker import Stopped, Worker, WorkerPool
 from hopular.util import InputError, OperationError, cores
@@ -186,7 +186,7 @@ def _open_searches(names: Sequence[str], problem: Problem, seed: int, folder: Pa
             MethodSearch(
                 problem,
                 name,
-                Study(storage, f"{problem.name[:100]} {name[:50]}"),
+                UnsharedStudy(storage, f"{problem.name[:100]} {name[:50]}"),
                 proposer,
                 seed,
                 settings=partial(Budget().settings_of, method),

@@ -303,6 +303,52 @@ class Study:
         return self._write(statement.values(owner=self.owner, beat=self._now)) == 1
 
 
+class UnsharedStudy(Study):
+    """A study that this process alone uses, as that of a fit in a locked folder.
+
+    There is nothing to lease, and a trial is stored once, when it has ended; that takes a fifth of the time.
+    """
+
+    def __init__(self, storage: RDBStorage, name: str) -> None:
+        super().__init__(storage, name)
+        self._settings: dict[int, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._leased: set[int] = set()
+
+    def lease(self, slots: Sequence[int]) -> int | None:
+        """Take the first of some slots that is neither finished nor taken; None if there is none."""
+        slot = next((slot for slot in slots if slot not in self.finished and slot not in self._leased), None)
+        if slot is not None:
+            self._leased.add(slot)
+        return slot
+
+    def start(self, slot: int, params: dict[str, Any], distributions: dict[str, Any]) -> None:
+        """Remember the setting of a slot."""
+        self._settings[slot] = (params, distributions)
+
+    def report(self, slot: int, percent: int, score: float) -> None:
+        """Do nothing: the record has the learning curve."""
+
+    def add(self, trial: Trial) -> bool:
+        """Store a finished trial."""
+        frozen = _frozen(trial, *self._settings[trial.slot])
+        _retried(lambda: self._storage.create_new_trial(self._id, frozen))
+        self.finished[trial.slot] = frozen
+        self.give_up(trial.slot)
+        return True
+
+    def give_up(self, slot: int) -> None:
+        """Give a slot back."""
+        self._settings.pop(slot, None)
+        self._leased.discard(slot)
+
+    def beat(self, slot: int) -> None:
+        """Do nothing: nobody else waits for the slot."""
+
+    def holds(self, slot: int) -> bool:
+        """Tell whether the slot is taken."""
+        return slot in self._leased
+
+
 def _frozen(
     record: Trial, params: dict[str, Any], distributions: dict[str, Any], attributes: dict[str, Any] | None = None
 ) -> FrozenTrial:
