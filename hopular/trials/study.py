@@ -306,7 +306,7 @@ class Study:
 class UnsharedStudy(Study):
     """A study that this process alone uses, as that of a fit in a locked folder.
 
-    There is nothing to lease, and a trial is stored once, when it has ended; that takes a fifth of the time.
+    There is nothing to lease, and a trial is stored once, when it has ended; that takes half of the time.
     """
 
     def __init__(self, storage: RDBStorage, name: str) -> None:
