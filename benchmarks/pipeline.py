@@ -67,11 +67,8 @@ def main(args: list[str] | None = None) -> None:
     load = os.getloadavg()[0]
     table = Table("pipeline", "measured", "aim", title=" ".join(command[1:]), caption=f"load of the machine {load:.1f}")
     for method, seconds in overheads.items():
-        all_units = ", ".join(f"{one:.1f}" for one in seconds)
-        median = statistics.median(seconds)
-        table.add_row(
-            f"overhead of a unit of {method}, of {all_units} s", f"{median:.1f} s", f"<= {UNIT_SECONDS:.0f} s"
-        )
+        units, median = ", ".join(f"{one:.1f}" for one in seconds), statistics.median(seconds)
+        table.add_row(f"overhead of a unit of {method}: {units} s", f"{median:.1f} s", f"<= {UNIT_SECONDS:.0f} s")
     table.add_row("wall time", f"{wall:.0f} s", "")
     table.add_row(f"fits and predictions, {workers} side by side", f"{busy / workers:.0f} s", "")
     table.add_row("overhead, of the wall time", f"{1 - busy / workers / wall:.0%}", f"<= {SHARE:.0%} of the demo")

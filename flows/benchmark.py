@@ -339,7 +339,7 @@ def run_benchmark(plan: Plan, session: Session) -> Published:
         with lock:
             session.listen(event)
 
-    client = open_store()
+    client = session.open()
     try:
         with temp_folder() as folder, WorkerPool(IDLE_WORKERS) as pool, make_runner(plan) as runner:
             own = replace(
@@ -461,15 +461,17 @@ class _Benchmark:
         """
         self.is_searched = {unit.key: threading.Event() for unit in units}
         members = {unit.key: members_of(unit, units) for unit in units}
-        with ThreadPoolExecutor(self.plan.width if self.plan.runner == "local" else max(1, len(units))) as pool:
-            futures = [pool.submit(copy_context().run, self._run_unit, unit, members[unit.key]) for unit in units]
-            try:
-                for future in as_completed(futures):
-                    yield future.result()
-            except BaseException:
-                self.session.stop.set()
-                pool.shutdown(cancel_futures=True)
-                raise
+        is_local = self.plan.runner == "local"
+        pool = ThreadPoolExecutor(self.plan.width if is_local else max(1, len(units)))
+        futures = [pool.submit(copy_context().run, self._run_unit, unit, members[unit.key]) for unit in units]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        except BaseException:
+            self.session.stop.set()
+            pool.shutdown(wait=is_local, cancel_futures=True)  # tasks elsewhere end with the cluster, which is next
+            raise
+        pool.shutdown()
 
     def _run_unit(self, unit: Unit, members: Sequence[Unit]) -> tuple[str, UnitResult]:
         """Search, train, evaluate. A task that fails ends its own unit, not the others."""

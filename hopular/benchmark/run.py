@@ -297,7 +297,7 @@ def run(plan: Plan, context: Context = Context()) -> Results:  # noqa: B008 - fr
         try:
             found[reference] = fetch(reference, plan.target_of(reference)), split(reference, plan.target_of(reference))
         except (ValueError, OSError) as error:
-            refused[reference] = f"{type(error).__name__}: {error}"
+            refused[without_secrets(reference)] = f"{type(error).__name__}: {error}"
     datasets = choose_datasets(plan, found, refused, lambda note: context.listen(Event("note", message=note)))
     benchmark, units = name_benchmark(plan, datasets), make_units(plan, datasets)
     context.listen(Event("planned", trials=len(units), message=benchmark))
@@ -347,7 +347,7 @@ def choose_datasets(
     unfit = dict(_refusals(plan, {reference: facts for reference, (facts, _) in found.items()}))
     if len(unfit) == len(found):
         raise BenchmarkError("; ".join(unfit.values()))
-    refused.update(unfit)
+    refused.update({without_secrets(reference): reason for reference, reason in unfit.items()})
     usable = {reference: values for reference, values in found.items() if reference not in unfit}
     if plan.splits == "all":
         return usable

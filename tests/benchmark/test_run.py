@@ -198,6 +198,11 @@ def test_the_second_of_two_files_of_one_name_is_refused() -> None:
     assert refusals(Plan(methods=["mean"]), found) == {"/b/table.parquet": reason}
 
 
+def test_what_an_address_hides_is_not_in_the_reason() -> None:
+    found = {"https://me:hush@host/a.csv": facts("a", "regression"), "iris": facts("iris", "classification")}
+    assert list(refusals(Plan(methods=["majority"]), found)) == ["https://host/a.csv"]
+
+
 def test_more_splits_than_there_are_are_refused_with_the_number() -> None:
     with pytest.raises(ValueError, match=r"^splits is 99, but iris has 5: use 1 to 5, or all$"):
         missing_splits(99, {"iris": 5})
