@@ -11,8 +11,7 @@ import torch
 from benchmarks.floor import Shape, floor_step
 from benchmarks.plain import plain_step
 from hopular.model.architecture import Architecture
-from hopular.model.hopular_training import HopularStep
-from hopular.model.network import Hopular
+from hopular.model.network import Hopular, HopularStep
 from hopular.model.recipe import paper_recipe
 from hopular.model.trainer import Part
 

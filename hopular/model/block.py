@@ -50,7 +50,7 @@ class HopfieldModule(nn.Module):
 
     @property
     def stored_maps(self) -> list[Linear]:
-        """The projections of stored patterns: to keys and, unless they are the same, to values."""
+        """Return the projections of stored patterns: to keys and, unless they are the same, to values."""
         return [self.key] if self.value is None else [self.key, self.value]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -19,13 +19,13 @@ from hopular.model.architecture import (
     choose_sample_space,
     choose_sizes,
 )
-from hopular.model.hopular_training import HopularStep
-from hopular.model.network import Hopular
+from hopular.model.network import Hopular, HopularStep
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.retrieval import RetrievingEstimator
 from hopular.model.table import TableClassifier, TableRegressor
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HopularEstimator(RetrievingEstimator):
     """Fit Hopular to a table. Parameters that are None are chosen by the table, the architecture or the recipe.
 
@@ -74,70 +74,36 @@ class HopularEstimator(RetrievingEstimator):
     _step = HopularStep
     _own = ("random_state", "beta")
 
-    def __init__(
-        self,
-        *,
-        n_members: int | None = None,
-        n_blocks: int | None = None,
-        n_networks: int | None = None,
-        embedding_dim: int | None = None,
-        beta: float = 1.0,
-        dropout_embedding: float | None = None,
-        dropout_block: float | None = None,
-        dropout_summary: float = 0.01,
-        architecture: Literal["default", "paper", "released"] | None = None,
-        embedding: Literal["sum", "projected", "periodic"] | None = None,
-        values: Literal["tied", "separate"] | None = None,
-        summary: Literal["attribute", "joint"] | None = None,
-        recipe: Literal["default", "paper"] = "default",
-        gamma: float = 1.0,
-        mask_probability: float = 0.025,
-        replace_probability: float | None = None,
-        weight_decay: float = 0.1,
-        max_epochs: int | None = None,
-        batch_size: int | None = None,
-        memory_ratio: float | None = None,
-        learning_rate: float | None = None,
-        slow_rate: float | None = None,
-        patience: int | None = None,
-        selection: Literal["score", "loss"] | None = None,
-        max_seconds: float | None = None,
-        validation_fraction: float = 0.2,
-        categorical_features: Sequence[str | int] | None = None,
-        device: str = "auto",
-        precision: Literal["auto", "float32", "bfloat16"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_members = n_members
-        self.n_blocks = n_blocks
-        self.n_networks = n_networks
-        self.embedding_dim = embedding_dim
-        self.beta = beta
-        self.dropout_embedding = dropout_embedding
-        self.dropout_block = dropout_block
-        self.dropout_summary = dropout_summary
-        self.architecture = architecture
-        self.embedding = embedding
-        self.values = values
-        self.summary = summary
-        self.recipe = recipe
-        self.gamma = gamma
-        self.mask_probability = mask_probability
-        self.replace_probability = replace_probability
-        self.weight_decay = weight_decay
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.memory_ratio = memory_ratio
-        self.learning_rate = learning_rate
-        self.slow_rate = slow_rate
-        self.patience = patience
-        self.selection = selection
-        self.max_seconds = max_seconds
-        self.validation_fraction = validation_fraction
-        self.categorical_features = categorical_features
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
+    n_members: int | None = None
+    n_blocks: int | None = None
+    n_networks: int | None = None
+    embedding_dim: int | None = None
+    beta: float = 1.0
+    dropout_embedding: float | None = None
+    dropout_block: float | None = None
+    dropout_summary: float = 0.01
+    architecture: Literal["default", "paper", "released"] | None = None
+    embedding: Literal["sum", "projected", "periodic"] | None = None
+    values: Literal["tied", "separate"] | None = None
+    summary: Literal["attribute", "joint"] | None = None
+    recipe: Literal["default", "paper"] = "default"
+    gamma: float = 1.0
+    mask_probability: float = 0.025
+    replace_probability: float | None = None
+    weight_decay: float = 0.1
+    max_epochs: int | None = None
+    batch_size: int | None = None
+    memory_ratio: float | None = None
+    learning_rate: float | None = None
+    slow_rate: float | None = None
+    patience: int | None = None
+    selection: Literal["score", "loss"] | None = None
+    max_seconds: float | None = None
+    validation_fraction: float = 0.2
+    categorical_features: Sequence[str | int] | None = None
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    random_state: int | np.random.RandomState | None = None
 
     def _architecture_name(self) -> str:
         return choose_architecture(self.architecture, self.recipe)

@@ -44,12 +44,12 @@ def _norm(vectors: Tensor) -> Tensor:
 
 
 def _largest_norm(patterns: Tensor) -> Tensor:
-    """M, the largest norm of a stored pattern."""
+    """Return M, the largest norm of a stored pattern."""
     return _norm(patterns).max()
 
 
 def energy(patterns: Tensor, state: Tensor, beta: float) -> Tensor:
-    """The energy E of each state (Eq. 1), of shape () or (b,); never negative, and at most 2 M^2 if |xi| <= M."""
+    """Return the energy E of each state (Eq. 1), shape () or (b,): not negative, and at most 2 M^2 if |xi| <= M."""
     _check_beta(beta)
     _check_patterns(patterns)
     _check_state("state", state, patterns)
@@ -58,7 +58,7 @@ def energy(patterns: Tensor, state: Tensor, beta: float) -> Tensor:
 
 
 def update(patterns: Tensor, state: Tensor, beta: float) -> Tensor:
-    """One step f(xi) = X softmax(beta X^T xi) of the update rule (Eq. 2), in the shape of `state`."""
+    """Take a step f(xi) = X softmax(beta X^T xi) of the update rule (Eq. 2), in the shape of `state`."""
     _check_beta(beta)
     _check_patterns(patterns)
     _check_state("state", state, patterns)
@@ -91,7 +91,7 @@ def retrieve(
 
 
 def separation(patterns: Tensor) -> Tensor:
-    """Delta_i of every pattern, shape (N,): the least difference of x_i^T x_i to x_i^T x_j over the others."""
+    """Return Delta_i of every pattern, shape (N,): the least difference of x_i^T x_i to x_i^T x_j over the others."""
     _check_patterns(patterns, at_least=2)
     products = patterns @ patterns.T
     own = torch.eye(len(patterns), dtype=torch.bool, device=patterns.device)
@@ -99,7 +99,7 @@ def separation(patterns: Tensor) -> Tensor:
 
 
 def well_separated_threshold(patterns: Tensor, beta: float) -> Tensor:
-    """The separation from which on a pattern is well separated: 2/(beta N) + log(2 (N-1) N beta M^2) / beta."""
+    """Return the separation from which on a pattern is well separated: 2/(beta N) + log(2 (N-1) N beta M^2) / beta."""
     _check_beta(beta)
     _check_patterns(patterns, at_least=2)
     n = len(patterns)
@@ -107,12 +107,12 @@ def well_separated_threshold(patterns: Tensor, beta: float) -> Tensor:
 
 
 def is_well_separated(patterns: Tensor, beta: float) -> Tensor:
-    """Which patterns are well separated, a boolean of shape (N,): those have a fixed point of Eq. 2 close by."""
+    """Tell which patterns are well separated, as booleans (N,): those have a fixed point of Eq. 2 close by."""
     return separation(patterns) >= well_separated_threshold(patterns, beta)
 
 
 def _confusion(patterns: Tensor, i: int, state: Tensor, fixed_point: Tensor, beta: float) -> Tensor:
-    """(N-1) exp(-beta (Delta_i - 2 max{|xi - x_i|, |x_i* - x_i|} M)), the factor common to the bounds of Theorem 1.
+    """Return (N-1) exp(-beta (Delta_i - 2 max{|xi - x_i|, |x_i* - x_i|} M)), common to the bounds of Theorem 1.
 
     It bounds the softmax weight that the update gives to all patterns but x_i.
     """
@@ -128,18 +128,18 @@ def _confusion(patterns: Tensor, i: int, state: Tensor, fixed_point: Tensor, bet
 
 
 def jacobian_bound(patterns: Tensor, i: int, state: Tensor, fixed_point: Tensor, beta: float) -> Tensor:
-    """Bound on the spectral norm of the update's Jacobian J^m between xi and x_i* (Theorem 1)."""
+    """Bound the spectral norm of the update's Jacobian J^m between xi and x_i* (Theorem 1)."""
     confusion = _confusion(patterns, i, state, fixed_point, beta)
     return 2 * beta * len(patterns) * _largest_norm(patterns).square() * confusion
 
 
 def fixed_point_distance_bound(patterns: Tensor, i: int, state: Tensor, fixed_point: Tensor, beta: float) -> Tensor:
-    """Bound on |f(xi) - x_i*|, the distance to the fixed point that one update leaves (Theorem 1)."""
+    """Bound |f(xi) - x_i*|, the distance to the fixed point that one update leaves (Theorem 1)."""
     return jacobian_bound(patterns, i, state, fixed_point, beta) * _norm(state - fixed_point)
 
 
 def retrieval_error_bound(patterns: Tensor, i: int, state: Tensor, fixed_point: Tensor, beta: float) -> Tensor:
-    """Bound on |f(xi) - x_i|, the error of retrieving pattern i with one update (Theorem 1)."""
+    """Bound |f(xi) - x_i|, the error of retrieving pattern i with one update (Theorem 1)."""
     return 2 * _largest_norm(patterns) * _confusion(patterns, i, state, fixed_point, beta)
 
 
@@ -155,7 +155,7 @@ class Capacity:
 
 
 def capacity(*, d: int, k: float, beta: float, p: float) -> Capacity:
-    """The storage capacity of Theorem 2 for random patterns on the sphere of radius K sqrt(d-1) in d dimensions."""
+    """Return the capacity of Theorem 2 for random patterns on a sphere of radius K sqrt(d-1) in d dimensions."""
     _check_beta(beta)
     if d < 2:
         raise ValueError(f"dimension d is {d}; the capacity needs d of 2 or more")
@@ -175,7 +175,7 @@ def capacity(*, d: int, k: float, beta: float, p: float) -> Capacity:
 
 
 def _exp(x: float) -> float:
-    """exp(x), infinite instead of an OverflowError where a float cannot hold it."""
+    """Return exp(x), infinite instead of an OverflowError where a float cannot hold it."""
     try:
         return math.exp(x)
     except OverflowError:

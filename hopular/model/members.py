@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,7 +25,7 @@ class Memory:
     """Holds what `Network.store` makes of training rows; networks that read none of them need nothing more."""
 
 
-class Network(nn.Module):
+class Network(nn.Module, ABC):
     """K members of one shape: the contract that training and prediction rely on.
 
     Every tensor of `state_dict()` has the members as its first dimension.
@@ -37,9 +38,9 @@ class Network(nn.Module):
         """Prepare training rows (K, d, n), target included; `absent` (K, n) marks what only fills members up."""
         return Memory()
 
+    @abstractmethod
     def predict(self, rows: Tensor, memory: Memory) -> Tensor:
         """Predict the target of rows (K, d, b): class logits or numbers (K, width, b)."""
-        raise NotImplementedError
 
     def round_products(self) -> None:
         """Take the products of linear maps in bfloat16 from now on, but those of maps too narrow to gain by it."""

@@ -1,4 +1,5 @@
-"""The Hopular network (Section 3, Algorithm 1): embedding layer, Hopular blocks, summarisation layer.
+"""The Hopular network (Section 3, Algorithm 1): embedding layer, Hopular blocks, summarisation layer;
+and how it learns.
 
 A row is a float vector of d attributes, NaN where a value is missing. Attributes are sorted by width: continuous ones
 (width 1, standardised) first, then categorical ones (their code; width = number of categories). One of them is the
@@ -8,7 +9,9 @@ as in every tensor of the model.
 
 from __future__ import annotations
 
+import copy
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +23,12 @@ from torch import Tensor, nn
 from hopular.model.architecture import Architecture, attribute_groups
 from hopular.model.block import Block, HopfieldModule, StoredRows
 from hopular.model.dropout import DropoutPool, Dropouts
-from hopular.model.masking import target_mask
+from hopular.model.lamb import Lamb
+from hopular.model.masking import Masking, target_mask
 from hopular.model.members import Draw, Linear, Memory, Network, Norm, map_together, normalise
+from hopular.model.objective import cosine, objective
+from hopular.model.recipe import Recipe
+from hopular.model.trainer import Part, Step
 
 WAVES, FREQUENCY = 8, 0.5  # periodic features of a number, and the spread of their frequencies at first
 
@@ -54,7 +61,7 @@ class Waves(nn.Module):
         self.weight = draw.uniform(count, outputs, WAVES, bound=1 / math.sqrt(WAVES))
 
     def forward(self, x: Tensor) -> Tensor:
-        """(K, count, b) -> (K, outputs, count, b)."""
+        """Map numbers (K, count, b) to (K, outputs, count, b)."""
         turn = 2 * math.pi
         waves = torch.cos(torch.addcmul(turn * self.phase, x[:, :, None], turn * self.frequency))
         return torch.matmul(self.weight, waves).transpose(1, 2)
@@ -190,9 +197,9 @@ class AttributePredictor(Network):
                 return prediction[:, index - group.start]
         raise IndexError(f"attribute {index} of {self.arch.n_attributes}")
 
-    def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
+    @abstractmethod
+    def read_weights(self, rows: Tensor, memory: Memory) -> Tensor:
         """Return how strongly each stored row is read for each row (K, n, b); the weights of a row sum to one."""
-        raise NotImplementedError
 
 
 class Hopular(AttributePredictor):
@@ -239,12 +246,40 @@ class Hopular(AttributePredictor):
         return predictions
 
     @torch.no_grad()
-    def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
+    def read_weights(self, rows: Tensor, memory: Memory) -> Tensor:
         """Return how strongly each stored row is read for each row (K, n, b), averaged over blocks and networks."""
         assert isinstance(memory, BlockMemory)
-        y: Tensor = self.embedding(rows, masked, None)
+        y: Tensor = self.embedding(rows, target_mask(rows, self.target), None)
         xi, own, total = y.flatten(1, 2), normalise(y.flatten(2)), torch.zeros((), device=rows.device)
         for block, stored in zip(self.blocks, memory.blocks, strict=True):
             total = total + block.samples.weights(xi, stored)
             xi = block(xi, own, stored)
         return total / len(memory.blocks)
+
+
+# ------------------------------------------------------------------------------------------------------ how it learns
+
+
+class HopularStep(Step):
+    """Lets masked rows read the stored ones, all but themselves, and descends by LAMB (Sections 3 and A.3)."""
+
+    def __init__(
+        self, network: Hopular, recipe: Recipe, seeds: Sequence[int], rows: Tensor, parts: Sequence[Part]
+    ) -> None:
+        arch = network.arch
+        self.masking = Masking(arch.widths, arch.target, recipe.mask_probability, recipe.replace_probability, seeds)
+        self.dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, seeds, rows.device)
+        slow = copy.deepcopy(network).requires_grad_(False)
+        optimizer = Lamb(
+            network.parameters(), slow.parameters(), slow_rate=recipe.slow_rate, weight_decay=recipe.weight_decay
+        )
+        super().__init__(network, slow, optimizer, recipe, [self.masking, *self.dropouts.pools])
+
+    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
+        network: Any = self.network
+        for pool in self.dropouts.pools:
+            pool.renew()
+        rows = stored[..., :size]
+        seen, masked = self.masking(rows)
+        predictions = network(seen, masked, network.store(stored, None, self.dropouts), self.dropouts, True)
+        return objective(predictions, rows, network.summary.groups, network.target, cosine(self.recipe.gamma, done))

@@ -10,21 +10,26 @@ Shapes are commented with K members, b rows, n stored rows, d attributes, e embe
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from hopular.model.architecture import Architecture, attribute_groups
+from hopular.model.architecture import Architecture, Group, attribute_groups
 from hopular.model.association import associate, associate_attributes, association_weights
 from hopular.model.dropout import DropoutPool, Dropouts
-from hopular.model.masking import target_mask
+from hopular.model.lamb import Lookahead
+from hopular.model.masking import Masking, target_mask
 from hopular.model.members import Draw, Linear, Memory, Norm
 from hopular.model.network import AttributeLinear, AttributePredictor, Embedding
+from hopular.model.objective import attribute_losses, cosine
 from hopular.model.prediction import FEW
+from hopular.model.recipe import Recipe
+from hopular.model.trainer import Part, Step
 
 HIDDEN = 4  # hidden units of a feed-forward part, as a multiple of its width
 EPSILON = 1e-12  # of LayerNorm
@@ -80,7 +85,7 @@ class RowAttention(Attention):
     """Attention between datapoints: a row, flattened to e d numbers, reads other rows."""
 
     def _by_head(self, units: Tensor) -> Tensor:
-        """(K, M h, rows) -> (K, M, h, rows)."""
+        """View units (K, M h, rows) as (K, M, h, rows)."""
         return units.view(len(units), self.n_heads, self.h, -1)
 
     def _query(self, x: Tensor) -> Tensor:
@@ -123,7 +128,7 @@ class AttributeAttention(Attention):
         self.n_attributes = arch.n_attributes
 
     def forward(self, x: Tensor, dropout: DropoutPool | None) -> Tensor:
-        """(K, e, d b) -> (K, e, d b)."""
+        """Let the attributes of each row (K, e, d b) read one another."""
         units = (self.query(self.norm(x)) * self.beta, self.key(x), self.value(x))
         shape = (len(x), self.n_heads, self.h, self.n_attributes, -1)
         query, key, value = (one.view(shape) for one in units)
@@ -140,7 +145,7 @@ class Output(nn.Module):
         self.maps = nn.ModuleList(AttributeLinear(draw, g.count, self.e, g.width) for g in self.groups)
 
     def forward(self, x: Tensor, dropout: DropoutPool | None) -> list[Tensor]:
-        """(K, e d, b) -> for each group of attributes (K, count, width, b)."""
+        """Map the state (K, e d, b) to predictions (K, count, width, b) of each group of attributes."""
         y = _drop(x, dropout).view(len(x), self.e, -1, x.shape[-1]).transpose(1, 2).contiguous()
         return [m(y[:, g.start : g.stop]) for m, g in zip(self.maps, self.groups, strict=True)]
 
@@ -229,12 +234,13 @@ class NPT(AttributePredictor):
         return predictions
 
     @torch.no_grad()
-    def read_weights(self, rows: Tensor, masked: Tensor, memory: Memory) -> Tensor:
+    def read_weights(self, rows: Tensor, memory: Memory) -> Tensor:
         """Return how strongly each stored row was read for each row (K, n, b), averaged over row attentions and heads.
 
         The share that a row reads of itself is left out: the weights of the stored rows sum to one.
         """
         assert isinstance(memory, LayerMemory)
+        masked = target_mask(rows, self.target)
         x, stored, weights = self._embed(rows, masked, None), iter(memory.pairs), []
         for layer in self.blocks:
             if isinstance(layer, RowAttention):
@@ -244,3 +250,118 @@ class NPT(AttributePredictor):
             else:
                 x = self._between_attributes(layer, x, None)
         return torch.stack(weights).mean(0)
+
+
+# ------------------------------------------------------------------------------------------------------ how it learns
+
+# As in the authors' runs on small tables (scripts/uci_class_reg.sh of their repository), whose settings the Hopular
+# paper took over.
+MASKED = 0.9  # of the values chosen to be predicted; the others carry a random value
+LARGEST_GRADIENT = 1.0  # every number of a gradient is clamped to this
+FLAT = 0.5  # share of training at the full learning rate before it is annealed
+WARM_UP = 0.2  # share of training in which the learning rate of the cyclic schedule rises
+
+
+class NPTMasking(Masking):
+    """Chooses labels and features to be predicted; these are masked, or replaced by a random value, and alone count.
+
+    A label that is not chosen is shown like a feature. If all labels are chosen, all are masked and none is replaced.
+    """
+
+    def __init__(self, arch: Architecture, recipe: Recipe, label_mask_probability: float, seeds: Sequence[int]) -> None:
+        mask, replacement = recipe.mask_probability, recipe.replace_probability
+        super().__init__(arch.widths, arch.target, mask, replacement, seeds)
+        self.masked = torch.full((arch.n_attributes, 1), mask)
+        self.chosen = torch.full((arch.n_attributes, 1), mask + replacement)
+        self.chosen[arch.target] = label_mask_probability
+        self.masked[arch.target] = label_mask_probability * (MASKED if label_mask_probability < 1 else 1.0)
+
+    def step(self, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return rows (K, d, b) as the network is to see them, what of them is masked, and what it has to predict."""
+        draw, noise = self.uniform(rows), self.noise(rows)
+        known = ~rows.isnan()
+        chosen = (draw < self.chosen.to(rows.device)) & known
+        masked = (draw < self.masked.to(rows.device)) & known
+        return torch.where(chosen & ~masked, noise, rows), masked, rows.masked_fill(~chosen, torch.nan)
+
+
+def npt_objective(predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
+    """Return gamma L_f + (1 - gamma) L_t of each member (K,), where L_f is the mean over all feature values in `rows`.
+
+    Hopular's is a mean over attributes instead, whichever number of values each of them has.
+    """
+    losses, _ = attribute_losses(predictions, rows, groups)
+    count = (~rows.isnan()).sum(2)
+    count[:, target] = 0
+    feature_loss = (losses * count).sum(1) / count.sum(1).clamp(min=1)
+    return gamma * feature_loss + (1 - gamma) * losses[:, target]
+
+
+def flat_and_anneal(peak: float, progress: float) -> float:
+    """Return the learning rate that stays at `peak` and then follows a cosine to 0; the paper's table says "cosine"."""
+    return cosine(peak, max(0.0, progress - FLAT) / (1 - FLAT))
+
+
+def cosine_cyclic(peak: float, progress: float) -> float:
+    """Return the learning rate that rises to `peak` and falls along cosines, each twice as long and half as high.
+
+    The first fall takes twice the warm-up. The second is half done when training ends, at a quarter of `peak`.
+    """
+    if progress < WARM_UP:
+        return peak * progress / WARM_UP
+    since, period = progress - WARM_UP, 2 * WARM_UP
+    while since >= period:
+        since, period, peak = since - period, 2 * period, peak / 2
+    return cosine(peak, since / period)
+
+
+SCHEDULES = {"flat-and-anneal": flat_and_anneal, "cosine-cyclic": cosine_cyclic}
+
+
+def npt_optimizer(parameters: Iterable[nn.Parameter], slow: Iterable[nn.Parameter], weight_decay: float) -> Lookahead:
+    """Return LAMB inside Lookahead with alpha = 0.5 and k = 6, on gradients clamped number by number."""
+    return Lookahead(
+        parameters,
+        slow,
+        alpha=0.5,
+        k=6,
+        weight_decay=weight_decay,
+        max_gradient_norm=None,
+        max_gradient=LARGEST_GRADIENT,
+    )
+
+
+class NPTStep(Step):
+    """Learns from the rows of a step as a table of their own, by the parts above."""
+
+    network: NPT
+
+    def __init__(
+        self,
+        network: NPT,
+        recipe: Recipe,
+        seeds: Sequence[int],
+        rows: Tensor,
+        parts: Sequence[Part],
+        *,
+        label_mask_probability: float,
+        schedule: str,
+    ) -> None:
+        arch = network.arch
+        self.masking = NPTMasking(arch, recipe, label_mask_probability, seeds)
+        self.dropouts = Dropouts(arch.dropout_embedding, arch.dropout_block, arch.dropout_summary, seeds, rows.device)
+        self.schedule = SCHEDULES[schedule]
+        slow = copy.deepcopy(network).requires_grad_(False)
+        optimizer = npt_optimizer(network.parameters(), slow.parameters(), recipe.weight_decay)
+        super().__init__(network, slow, optimizer, recipe, [self.masking, *self.dropouts.pools])
+
+    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
+        for pool in self.dropouts.pools:
+            pool.renew()
+        seen, masked, truth = self.masking.step(stored[..., :size])
+        predictions = self.network.learn(seen, masked, self.dropouts)
+        gamma = cosine(self.recipe.gamma, done)
+        return npt_objective(predictions, truth, self.network.summary.groups, self.network.target, gamma)
+
+    def learning_rate(self, done: float) -> float:
+        return self.schedule(self.recipe.learning_rate, done)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from torch import Tensor
 
 from hopular.model.architecture import Architecture
-from hopular.model.npt import NPT
-from hopular.model.npt_training import MASKED, SCHEDULES, NPTStep
+from hopular.model.npt import MASKED, NPT, SCHEDULES, NPTStep
 from hopular.model.parameters import check_choice, check_parameters
 from hopular.model.recipe import VALIDATIONS, Recipe, make_recipe
 from hopular.model.retrieval import RetrievingEstimator
@@ -23,8 +23,9 @@ EPOCHS = (40, 400)  # and how often it passes over each at least and at most
 BATCH = 384  # rows of a step of it, all of which read one another
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NPTEstimator(RetrievingEstimator):
-    """What classifier and regressor share. Parameters that are None are chosen by the recipe.
+    """Fit a Non-Parametric Transformer to a table. Parameters that are None are chosen by the recipe.
 
     Parameters
     ----------
@@ -55,54 +56,28 @@ class NPTEstimator(RetrievingEstimator):
         As in HopularClassifier.
     """
 
-    def __init__(
-        self,
-        *,
-        n_members: int | None = None,
-        n_layers: int = 8,
-        n_heads: int = 8,
-        embedding_dim: int = 32,
-        label_mask_probability: float = 1.0,
-        feature_mask_probability: float = 0.15,
-        schedule: Literal["flat-and-anneal", "cosine-cyclic"] = "flat-and-anneal",
-        dropout: float = 0.1,
-        recipe: Literal["default", "paper"] = "default",
-        gamma: float = 1.0,
-        weight_decay: float = 0.0,
-        max_epochs: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        patience: int | None = None,
-        selection: Literal["score", "loss"] | None = None,
-        max_seconds: float | None = None,
-        validation_fraction: float = 0.2,
-        categorical_features: Sequence[str | int] | None = None,
-        device: str = "auto",
-        precision: Literal["auto", "float32", "bfloat16"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_members = n_members
-        self.n_layers = n_layers
-        self.n_heads = n_heads
-        self.embedding_dim = embedding_dim
-        self.label_mask_probability = label_mask_probability
-        self.feature_mask_probability = feature_mask_probability
-        self.schedule = schedule
-        self.dropout = dropout
-        self.recipe = recipe
-        self.gamma = gamma
-        self.weight_decay = weight_decay
-        self.max_epochs = max_epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.patience = patience
-        self.selection = selection
-        self.max_seconds = max_seconds
-        self.validation_fraction = validation_fraction
-        self.categorical_features = categorical_features
-        self.device = device
-        self.precision = precision
-        self.random_state = random_state
+    n_members: int | None = None
+    n_layers: int = 8
+    n_heads: int = 8
+    embedding_dim: int = 32
+    label_mask_probability: float = 1.0
+    feature_mask_probability: float = 0.15
+    schedule: Literal["flat-and-anneal", "cosine-cyclic"] = "flat-and-anneal"
+    dropout: float = 0.1
+    recipe: Literal["default", "paper"] = "default"
+    gamma: float = 1.0
+    weight_decay: float = 0.0
+    max_epochs: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    patience: int | None = None
+    selection: Literal["score", "loss"] | None = None
+    max_seconds: float | None = None
+    validation_fraction: float = 0.2
+    categorical_features: Sequence[str | int] | None = None
+    device: str = "auto"
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    random_state: int | np.random.RandomState | None = None
 
     def _check_parameters(self) -> None:
         check_parameters(self.get_params(deep=False), required=("embedding_dim",))

@@ -283,7 +283,7 @@ class Perceptron(Network):
         self.layers = nn.Sequential(*build(Draw(seeds), self.inputs.size, widths[target]))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """(K, d, b) -> (K, width, b)."""
+        """Map rows (K, d, b) to target predictions (K, width, b)."""
         return self.layers(self.inputs(rows))  # type: ignore[no-any-return]
 
     def predict(self, rows: Tensor, memory: Memory) -> Tensor:

@@ -7,9 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from hopular.model.masking import target_mask
 from hopular.model.members import Memory, Network
-from hopular.model.network import AttributePredictor
 
 CHUNK = 1 << 17  # attributes of all rows of all members that pass through the network at once,
 CHUNK_ROWS = 1024  # and rows, at most
@@ -55,8 +53,3 @@ def predict_target(network: Network, rows: Tensor, memory: Memory) -> Tensor:
                 part = torch.cat([part, part[..., :1].expand(-1, -1, FEW - size % FEW)], dim=-1)
             parts.append(network.predict(part, memory)[..., :size].float())
     return torch.cat(parts, dim=-1)
-
-
-def read_weights(network: AttributePredictor, rows: Tensor, memory: Memory) -> Tensor:
-    """Return the weights (K, n, b) with which each row reads the stored rows; its caller cuts rows into `chunks`."""
-    return network.read_weights(rows, target_mask(rows, network.target), memory)

@@ -1,4 +1,4 @@
-"""How a network is trained: the published recipe and a practical one, as plain values."""
+"""Recipes of training: the published recipe and a practical one, as plain values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ VALIDATIONS, PATIENCE = 20, 8  # at most in all, and without improvement before 
 
 
 def paper_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
-    """Section A.3: 10,000 epochs of one full-batch step each, validated every ten, best validation score kept."""
+    """Return that of Section A.3: 10,000 full-batch epochs, validated every ten, best validation score kept."""
     return Recipe(
         max_epochs=10_000,
         batch_size=n_rows,
@@ -53,7 +53,7 @@ def paper_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
 
 
 def default_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
-    """A schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
+    """Return a schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
 
     The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
     sample of the memory; wide tables are passed over less often. Validation loss picks the state: on a few dozen rows
@@ -77,7 +77,7 @@ RECIPES = {"default": default_recipe, "paper": paper_recipe}
 
 
 def make_recipe(name: str, n_rows: int, n_attributes: int = EPOCHS_WIDTH, **overrides: object) -> Recipe:
-    """The named recipe for a table of so many training rows and attributes; overrides that are None leave its value."""
+    """Return the named recipe for so many training rows and attributes; overrides that are None leave its value."""
     if name not in RECIPES:
         raise ValueError(f"recipe must be one of {sorted(RECIPES)}, not {name!r}")
     changes = {key: value for key, value in overrides.items() if value is not None}

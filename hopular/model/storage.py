@@ -47,7 +47,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers, which parameters may be, as Python's."""
+    """Return NumPy's numbers, which parameters may be, as Python's."""
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"a model with the value {value!r} of type {type(value).__name__} cannot be saved")

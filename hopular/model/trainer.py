@@ -68,10 +68,10 @@ class Result:
 
 
 class Step(ABC):
-    """How a network learns from a batch. Kinds of networks differ in their losses, optimiser and learning rate."""
+    """Lets a network learn from a batch. Kinds of networks differ in their losses, optimiser and learning rate."""
 
     def __init__(self, network: Network, slow: Network, optimizer: Any, recipe: Recipe, random: Sequence[Any]) -> None:
-        """`slow` is what predicts; `random` are masking and dropouts, whatever draws."""
+        """Take the parts of a step: `slow` is what predicts; `random` are masking and dropouts, whatever draws."""
         self.network, self.slow, self.optimizer = network, slow, optimizer
         self.recipe, self.random = recipe, random
 
@@ -258,7 +258,7 @@ class Batches:
         self._stored = max(math.ceil(recipe.memory_ratio * n), min(2, n))
 
     def __iter__(self) -> Iterator[tuple[Tensor, int]]:
-        """For each step of an epoch the places of the rows to store (K, m), the batch first, and the batch's size."""
+        """Yield for each step of an epoch the places of the rows to store (K, m), batch first, and the batch's size."""
         orders = [
             part.train[torch.randperm(len(part.train), generator=generator)[: self._n]]
             for part, generator in zip(self._parts, self._generators, strict=True)

@@ -223,10 +223,8 @@ def training_step(case: Case) -> Callable[[], float]:
     import torch
 
     from hopular.model.architecture import ARCHITECTURES, Architecture
-    from hopular.model.hopular_training import HopularStep
-    from hopular.model.network import Hopular
-    from hopular.model.npt import NPT
-    from hopular.model.npt_training import MASKED, NPTStep
+    from hopular.model.network import Hopular, HopularStep
+    from hopular.model.npt import MASKED, NPT, NPTStep
     from hopular.model.recipe import make_recipe
     from hopular.model.trainer import Part, Step
 

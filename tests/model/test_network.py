@@ -405,7 +405,7 @@ def test_a_stored_target_is_read_by_the_other_rows_and_by_its_own_only_at_infere
 
 def test_read_weights_are_a_share_of_each_stored_row() -> None:
     network, rows, stored = make(beta=100.0), table(5, seed=1), table(20)
-    weights = network.read_weights(rows, target_mask(rows, 3), network.store(stored))
+    weights = network.read_weights(rows, network.store(stored))
     assert weights.shape == (K, 20, 5)
     torch.testing.assert_close(weights.sum(1), torch.ones(K, 5).double())
     assert weights.min() >= 0

@@ -17,16 +17,18 @@ from hopular.model.dropout import Dropouts
 from hopular.model.lamb import Lamb, Lookahead
 from hopular.model.masking import target_mask
 from hopular.model.members import Linear, Norm, pick
-from hopular.model.npt import NPT, Attention, RowAttention
-from hopular.model.npt_training import (
+from hopular.model.npt import (
+    NPT,
+    Attention,
     NPTMasking,
     NPTStep,
+    RowAttention,
     cosine_cyclic,
     flat_and_anneal,
     npt_objective,
     npt_optimizer,
 )
-from hopular.model.prediction import predict_target, read_weights
+from hopular.model.prediction import predict_target
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.trainer import Part, Result, train, validate
 
@@ -191,9 +193,9 @@ def test_rows_that_only_fill_a_member_up_are_read_by_nobody(n_layers: int) -> No
     fewer = pick(network, [1])
     memory = fewer.store(stored[1:, :, :6])
     torch.testing.assert_close(predict_target(network, rows, filled)[1:], predict_target(fewer, rows[1:], memory))
-    weights = read_weights(network, rows, filled)
+    weights = network.read_weights(rows, filled)
     assert not weights[1, 6:].any()
-    torch.testing.assert_close(weights[1:, :6], read_weights(fewer, rows[1:], memory))
+    torch.testing.assert_close(weights[1:, :6], fewer.read_weights(rows[1:], memory))
     everyone = network.store(stored)
     torch.testing.assert_close(predict_target(network, rows, filled)[0], predict_target(network, rows, everyone)[0])
 
@@ -252,7 +254,7 @@ def test_stored_labels_move_nothing_if_all_labels_are_masked_in_training() -> No
     network, rows, stored = make(6), table(6, 1), table(9)
     memory, other = network.store(stored), network.store(other_labels(stored))
     assert torch.equal(predict_target(network, rows, other), predict_target(network, rows, memory))
-    assert torch.equal(read_weights(network, rows, other), read_weights(network, rows, memory))
+    assert torch.equal(network.read_weights(rows, other), network.read_weights(rows, memory))
 
 
 def test_stored_labels_are_read_if_some_labels_are_shown_in_training() -> None:
@@ -293,13 +295,13 @@ def test_the_order_of_stored_rows_does_not_matter() -> None:
 
 def test_read_weights_are_those_of_the_row_attentions() -> None:
     network, rows, stored = make(4), table(6, 1), table(20)
-    weights = read_weights(network, rows, network.store(stored))
+    weights = network.read_weights(rows, network.store(stored))
     assert weights.shape == (MEMBERS, 20, 6)
     torch.testing.assert_close(weights.sum(1), torch.ones(MEMBERS, 6))
     first = make(1)
     x, memory = first._embed(rows, target_mask(rows, TARGET), None), first.store(stored)
     direct = first.blocks[0].weights(x, memory.pairs[0], None)
-    torch.testing.assert_close(first.read_weights(rows, target_mask(rows, TARGET), memory), direct)
+    torch.testing.assert_close(first.read_weights(rows, memory), direct)
 
 
 # ------------------------------------------------------------------------------------------------------------ training
@@ -388,7 +390,7 @@ def test_lookahead_brings_slow_and_fast_weights_together_every_k_steps() -> None
         gradients = [torch.randn(shape, generator=generator) for shape in shapes]
         for parameters, optimizer in ((fast, lookahead), (plain, reference)):
             for p, g in zip(parameters, gradients, strict=True):
-                p.grad.copy_(g)
+                p.grad = g.clone()
             optimizer.step()
         if t % 3 == 0:
             with torch.no_grad():
@@ -408,8 +410,8 @@ def test_gradients_are_clamped_number_by_number() -> None:
     optimizer = npt_optimizer([clamped], [slow], 0.0)
     reference = Lookahead([plain], [unused], weight_decay=0.0, max_gradient_norm=None)
     for gradient in gradients:
-        clamped.grad.copy_(gradient)
-        plain.grad.copy_(gradient.clamp(-1, 1))
+        clamped.grad = gradient.clone()
+        plain.grad = gradient.clamp(-1, 1)
         optimizer.step()
         reference.step()
     assert not torch.equal(clamped, start)
@@ -429,7 +431,7 @@ def test_a_step_is_that_of_lamb_as_the_authors_of_npts_use_it() -> None:
         first, second = 0.9 * first + 0.1 * gradient, 0.999 * second + 0.001 * gradient**2
         direction = first / (second.sqrt() + 1e-6)
         weight = weight - 0.01 * weight.norm().clamp(0, 10) / direction.norm() * direction
-        fast.grad.copy_(gradient[None])
+        fast.grad = gradient[None].clone()
         optimizer.step()
         torch.testing.assert_close(fast.detach()[0], weight, rtol=1e-3, atol=1e-4)
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from hopular.model import association, prediction
 from hopular.model.architecture import Architecture
 from hopular.model.network import Hopular
-from hopular.model.prediction import FEW, chunks, gather, predict_target, read_weights
+from hopular.model.prediction import FEW, chunks, gather, predict_target
 
 WIDTHS = (1, 1, 1, 3)
 OPTIONS = list(product(("sum", "projected"), ("tied", "separate"), ("attribute", "joint")))
@@ -35,13 +35,13 @@ def table(n: int, widths: tuple[int, ...] = WIDTHS, members: int = 2, seed: int 
 def test_predictions_do_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     network, rows = make(), table(50)
     memory = network.store(table(30, seed=1))
-    whole, weights = predict_target(network, rows, memory), read_weights(network, rows, memory)
+    whole, weights = predict_target(network, rows, memory), network.read_weights(rows, memory)
     assert whole.shape == (2, 3, 50)
     assert weights.shape == (2, 30, 50)
     monkeypatch.setattr(prediction, "FEW", 7)
     monkeypatch.setattr(prediction, "CHUNK_ROWS", 7)
     torch.testing.assert_close(predict_target(network, rows, memory), whole)
-    torch.testing.assert_close(read_weights(network, rows, memory), weights)
+    torch.testing.assert_close(network.read_weights(rows, memory), weights)
     torch.testing.assert_close(weights.sum(1), torch.ones(2, 50))
 
 
@@ -122,7 +122,7 @@ def test_what_fills_up_a_member_never_changes_a_prediction(missing: bool) -> Non
     picked, absent = gather(stored, places)
     assert absent is not None
     expected = predict_target(network, rows, network.store(picked, absent))
-    weights = read_weights(network, rows, network.store(picked, absent))
+    weights = network.read_weights(rows, network.store(picked, absent))
     picked[1, :, 12:] = torch.tensor([1e5, -1e5, 0.0, 2.0])[:, None]
     assert torch.equal(predict_target(network, rows, network.store(picked, absent)), expected)
     assert weights[1, 12:].count_nonzero() == 0

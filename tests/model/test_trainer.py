@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from hopular.model import hopular_training, trainer
+from hopular.model import network as network_module
+from hopular.model import trainer
 from hopular.model.architecture import Architecture
-from hopular.model.hopular_training import HopularStep
-from hopular.model.network import Hopular
+from hopular.model.network import Hopular, HopularStep
 from hopular.model.prediction import predict_target
 from hopular.model.recipe import Recipe, make_recipe
 from hopular.model.trainer import Clock, Part, Progress, Result, Validation, train, validate
@@ -380,7 +380,7 @@ def test_the_schedule_spans_the_limit_that_ends_first(limit: str, monkeypatch: p
         seen.append(progress)
         return start * (1 - progress)
 
-    for module in (trainer, hopular_training):
+    for module in (trainer, network_module):
         monkeypatch.setattr(module, "cosine", cosine)
     max_epochs, max_seconds = (20, 1000.0) if limit == "epochs" else (1_000_000, 1.0)
     watch, start = Watch(), time.perf_counter()
@@ -438,7 +438,7 @@ def test_a_limit_that_is_no_matter_does_not_change_a_bit() -> None:
 
 def test_gamma_and_the_learning_rate_are_annealed_together(monkeypatch: pytest.MonkeyPatch) -> None:
     starts: list[float] = []
-    for module in (trainer, hopular_training):
+    for module in (trainer, network_module):
         monkeypatch.setattr(module, "cosine", lambda start, progress: starts.append(start) or start * (1 - progress))
     train_one(make(), toy(40, 0), None, short(learning_rate=0.03, gamma=0.7))
     assert sorted(starts) == [0.03] * 10 + [0.7] * 10
