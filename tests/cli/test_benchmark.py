@@ -77,7 +77,10 @@ def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypat
         assert message in outcome.err
 
 
-def test_one_dataset_and_one_unit_are_not_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_dataset_and_one_unit_are_not_several(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "flows.benchmark")
     from flows.benchmark import Published
 
     results = make_results(1, ("glm", "majority"), 1)
