@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import socket
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from hopular.cli.benchmark import _show
-from hopular.evaluation.verdict import Standings
 from tests.cli.conftest import Hopular
-from tests.report.synthetic import make_results
 
 
 @pytest.fixture(autouse=True)
@@ -75,19 +71,3 @@ def test_numbers_devices_and_addresses_that_are_none(hopular: Hopular, monkeypat
         outcome = hopular("benchmark", *words)
         assert outcome.code == 2, outcome.err
         assert message in outcome.err
-
-
-def test_one_dataset_and_one_unit_are_not_several(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.delitem(sys.modules, "flows.benchmark")
-    from flows.benchmark import Published
-
-    results = make_results(1, ("glm", "majority"), 1)
-    published = Published("one", "", str(tmp_path), "", {}, 1, 0, {}, len(results.datasets), Standings(results).table)
-    _show(published, is_quiet=False)
-    said = capsys.readouterr().out
-    assert "test rows of 1 dataset" in said
-    assert "test rows of 1 datasets" not in said
-    assert "1 unit run." in said
-    assert replace(published, reused=1).counted() == "nothing was trained: the one unit was finished before"

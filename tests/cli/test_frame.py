@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import shutil
 import warnings
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from cyclopts import App
 from pydantic import BaseModel
 
+import search_spaces
 from hopular import methods
 from hopular.cli.frame import run
 from hopular.data.dataset import DataError, Protocol
@@ -143,7 +143,7 @@ def test_a_broken_plug_in_is_named(
     folder: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HOPULAR_PLUGINS", str(tmp_path))
-    package = import_module({"methods": "hopular.methods", "search_spaces": "search_spaces"}[folder])
+    package = {"methods": methods, "search_spaces": search_spaces}[folder]
     monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path / folder)])
     (tmp_path / folder).mkdir()
     (tmp_path / folder / "mine.py").write_text(code)

@@ -8,6 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.client import HTTPMessage
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -19,19 +20,22 @@ from prefect.task_engine import TaskRunTimeoutError
 from prefect.utilities.timeout import timeout
 
 from flows import benchmark
-from flows.benchmark import Session, _Benchmark, _key, _try_again, fetch
+from flows.benchmark import Published, Session, _Benchmark, _key, _try_again, fetch
 from hopular.benchmark.plan import Plan
 from hopular.benchmark.unit import Evaluated, Searched, Trained, Unit, UnitError
+from hopular.cli.benchmark import _show
 from hopular.data import download
 from hopular.data.dataset import DataError
 from hopular.data.download import UnreachableError
 from hopular.data.sources import openml
 from hopular.evaluation.results import Maker, Score
+from hopular.evaluation.verdict import Standings
 from hopular.trials import run as engine
 from hopular.trials.budget import preset
 from hopular.trials.trial import Trial
 from hopular.trials.worker import InfrastructureError, WorkerPool
 from tests.data.loopback import Reply, serve
+from tests.report.synthetic import make_results
 
 
 def make_unit(method: str) -> Unit:
@@ -277,3 +281,15 @@ def test_a_download_that_a_busy_server_refuses_is_unreachable(
         with pytest.raises(DataError) as caught:
             download.fetch(url, tmp_path / "table.csv")
     assert isinstance(caught.value, UnreachableError) is is_worth_it
+
+
+def test_one_dataset_and_one_unit_are_not_several(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    results = make_results(1, ("glm", "majority"), 1)
+    table = Standings(results).table
+    published = Published("one", "", str(tmp_path), "", {}, 1, 0, {}, len(results.datasets), table)
+    _show(published, is_quiet=False)
+    said = capsys.readouterr().out
+    assert "test rows of 1 dataset" in said
+    assert "test rows of 1 datasets" not in said
+    assert "1 unit run." in said
+    assert replace(published, reused=1).counted() == "nothing was trained: the one unit was finished before"
