@@ -192,13 +192,14 @@ def _measure(case: Case, threads: int, sender: Connection) -> None:
     """Send the figures of a case, or the reason of a failure."""
     import torch
 
+    from hopular.trials.fit import forget_peak, peak_memory
+
     try:
         torch.set_num_threads(threads)
         is_cuda = torch.device(case.device).type == "cuda"
         # What the libraries set up at their first use is not the model's: a tiny step comes first.
         training_step(replace(case, rows=3, features=1, model="smallest"))()
-        before = _resident("VmRSS")
-        _forget_peak()
+        before, is_known = psutil.Process().memory_info().rss, forget_peak()
         if is_cuda:
             torch.cuda.reset_peak_memory_stats(case.device)
         step = training_step(case)
@@ -208,7 +209,8 @@ def _measure(case: Case, threads: int, sender: Connection) -> None:
             step()
             seconds.append(time.perf_counter() - start)
         counted = seconds[1:] or seconds
-        peak = torch.cuda.max_memory_allocated(case.device) if is_cuda else _resident("VmHWM") - before
+        resident = peak_memory() - before if is_known else _NAN
+        peak = torch.cuda.max_memory_allocated(case.device) if is_cuda else resident
         error = statistics.stdev(counted) / len(counted) ** 0.5 if len(counted) > 1 else _NAN
         sender.send(Figures(peak / 2**30, 1e3 * statistics.mean(counted), 1e3 * error))
     except (MemoryError, RuntimeError) as error:
@@ -264,17 +266,3 @@ def training_step(case: Case) -> Callable[[], float]:
         return training.learn(stored, size, _HALFWAY).item()
 
     return step
-
-
-def _forget_peak() -> None:
-    """Let the kernel forget this process's peak memory so far (Linux)."""
-    clear = Path("/proc/self/clear_refs")
-    if clear.exists():
-        clear.write_text("5")
-
-
-def _resident(key: Literal["VmRSS", "VmHWM"]) -> float:
-    """Return the resident memory of this process in bytes, now or at its peak; NaN where the system does not tell."""
-    status = Path("/proc/self/status")
-    lines = status.read_text().splitlines() if status.exists() else []
-    return next((1024.0 * int(line.split()[1]) for line in lines if line.startswith(key)), float("nan"))

@@ -64,7 +64,7 @@ class Fitter:
 
         `started` is called by the fit, and `report` for every point of the learning curve of each job.
         """
-        is_known = _forget_peak()
+        is_known = forget_peak()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             fitted = self._recall(jobs)
@@ -73,7 +73,7 @@ class Fitter:
             else:
                 fitted = self._train(problem, jobs, started, report)
             trials = [_use(problem, job, one) for job, one in zip(jobs, fitted, strict=True)]
-        peak = _peak() if is_known else 0
+        peak = peak_memory() if is_known else 0
         return [replace(trial, peak_memory=peak, shared_by=len(jobs)) for trial in trials]
 
     def _recall(self, jobs: Sequence[Job]) -> list[_Model | Trial]:
@@ -346,16 +346,16 @@ def _seed(seed: int) -> None:
         sys.modules["torch"].manual_seed(seed)
 
 
-def _forget_peak() -> bool:
+def forget_peak() -> bool:
     """Let the kernel forget this process's peak memory so far; return whether it can (Linux)."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
         return False
-    return _peak() > 0
+    return peak_memory() > 0
 
 
-def _peak() -> int:
-    """Return the peak resident memory in bytes since `_forget_peak`."""
+def peak_memory() -> int:
+    """Return the peak resident memory in bytes since `forget_peak`."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)

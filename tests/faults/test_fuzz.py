@@ -16,11 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markupsafe import escape
 
-from hopular.automl.results import describe
 from hopular.data import DataError, load, make_splits
 from hopular.data.audit import audit
 from hopular.data.sidecar import read_sidecar
-from hopular.evaluation.results import SCORE_COLUMNS, Results, UnitResult
+from hopular.evaluation.results import SCORE_COLUMNS, Results, UnitResult, describe
 from hopular.evaluation.verdict import Standings
 from hopular.methods import get_method, methods
 from hopular.methods.saved import load_model
