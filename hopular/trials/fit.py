@@ -21,10 +21,10 @@ from hopular.trials.budget import Criterion, score_of
 from hopular.trials.problem import Problem
 from hopular.trials.trial import Failure, Job, Trial
 
-SOFT = 0.8  # share of the time after which a method that can stop by itself is to do so
-SHORTEST = 0.1  # seconds for a fit whose imports have taken all the time there was
+SOFT = 0.8  # a method that can stop by itself is to do so after this share of its time
+SHORTEST = 0.1  # a fit gets this many seconds even if its imports have taken all the time there was
 Report = Callable[[int, int, float], bool]  # place among the jobs, percent, score: whether to stop it
-NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # as libraries put it
+NO_MEMORY = ("out of memory", "allocate memory", "bad_alloc", "bad allocation")  # words of libraries that lack memory
 
 
 class _Pruned(Exception):  # noqa: N818

@@ -15,7 +15,7 @@ from hopular.data.dataset import Dataset, Task
 if TYPE_CHECKING:  # it brings scikit-learn, which a worker process need not wait for
     from hopular.data.splits import Split
 
-SMALL = 1_000  # rows of the largest dataset of the paper's small suite
+SMALL = 1_000  # the largest dataset of the paper's small suite has so many rows
 Rows = np.ndarray[Any, np.dtype[np.int64]]
 
 

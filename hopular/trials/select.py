@@ -20,8 +20,8 @@ from hopular.util import InputError
 if TYPE_CHECKING:
     from hopular.trials.run import MethodSearch
 
-MAX_MEMBERS = 10  # of an ensemble: each one has to be trained again
-MAX_ROWS = 20_000  # of validation that decide on weights; of more, every second, third, ... row
+MAX_MEMBERS = 10  # an ensemble has no more members, since each has to be trained again
+MAX_ROWS = 20_000  # of more validation rows every second, third, ... one decides on weights
 METRICS = {"classification": ("accuracy", "log_loss"), "regression": ("mse", "mae")}
 Array = np.ndarray[Any, Any]
 

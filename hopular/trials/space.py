@@ -18,10 +18,10 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from hopular.methods import MethodError, import_own
 
-STARTUP = 10  # random trials before TPE takes over
-BEST_PERCENT = 75.0  # of the earlier trials, compared at the same point: a trial below these is pruned
-PRUNE_AFTER = 50  # percent of training: gamma leaves the target little weight before
-PRUNE_TRIALS = 4  # complete trials to compare with
+STARTUP = 10  # TPE takes over after this many random trials
+BEST_PERCENT = 75.0  # a trial below this best share of the earlier ones, at the same point, is pruned
+PRUNE_AFTER = 50  # no trial is pruned before this percent of its training: gamma leaves the target little weight
+PRUNE_TRIALS = 4  # no trial is pruned before so many complete ones are there to compare with
 
 
 @dataclass(frozen=True)

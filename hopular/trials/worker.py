@@ -30,8 +30,8 @@ from hopular.trials.trial import Failure, Job, Trial
 from hopular.util import OperationError
 
 START_SECONDS = 120.0  # a process may take this long to start, and its method as long to be imported
-POLL = 0.02  # seconds between looks at a running trial
-POLL_MEMORY = 0.004  # the same where memory is limited: a process can fill some 2 GB a second
+POLL = 0.02  # a running trial is looked at after each of so many seconds
+POLL_MEMORY = 0.004  # where memory is limited, a trial is looked at this often: it can fill some 2 GB a second
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
