@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 T = TypeVar("T")
-FORMAT = "2"  # of what tasks return; raised when an older result could not be read
-IDLE_WORKERS = 4  # processes that wait for more work
+_FORMAT = "2"  # of what tasks return; raised when an older result could not be read
+_IDLE_WORKERS = 4  # processes that wait for more work
 RETRY_PAUSE = 8.0  # seconds; five pauses that double are 248 s, about as long as a single call waits for the store
 # Prefect warns that a time-out cannot interrupt a thread that blocks. Ours wait for their processes in short steps.
 getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thread" not in str(record.msg))
@@ -73,7 +73,7 @@ getLogger("prefect.task_runs").addFilter(lambda record: "running in a worker thr
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What the tasks of one benchmark share: who listens, when to stop, where things are kept.
+    """The things that the tasks of one benchmark share: who listens, when to stop, where things are kept.
 
     It is passed to every task. In threads of this process that is the very same object. Dask and Ray send a copy to
     another process: nobody listens there, such a process is ended from outside rather than asked to stop, keeps no
@@ -137,7 +137,7 @@ def _try_again(session: Session, _task: Any, run: Any, state: Any) -> bool:
 def _key(context: Any, parameters: Mapping[str, Any]) -> str:
     """Identify a step of a unit by task and content; results kept for another tracking store do not count."""
     unit: Unit = parameters["unit"]
-    parts = [FORMAT, unit.key, parameters["session"].store]
+    parts = [_FORMAT, unit.key, parameters["session"].store]
     if unit.is_ensemble:  # it depends on which of the other methods succeeded
         parts += parameters["others"] if "others" in parameters else [json.dumps(parameters["searched"].best.params)]
     return f"{context.task.name}-{content_key(*parts)}"
@@ -152,7 +152,7 @@ def _name() -> str:
     return without_secrets(f"{task_run.task_name} {task_run.parameters['reference']}")
 
 
-KEPT: dict[str, Any] = {"persist_result": True, "result_serializer": "json", "retries": 5}
+_KEPT: dict[str, Any] = {"persist_result": True, "result_serializer": "json", "retries": 5}
 
 
 @task(name="fetch", task_run_name=_name, cache_policy=NO_CACHE, timeout_seconds=1800, retries=2)
@@ -180,19 +180,19 @@ def audit(reference: str, target: str | None, fingerprint: str, splits: list[str
     return steps.audit(reference, target, splits)
 
 
-@task(name="search", task_run_name="search {unit.title}", cache_key_fn=_key, **KEPT)
+@task(name="search", task_run_name="search {unit.title}", cache_key_fn=_key, **_KEPT)
 def search(unit: Unit, others: list[str], session: Session) -> Searched:
     """Search the method's space on the validation rows, with a place on the GPU if the unit needs one."""
     return steps.search_unit(unit, others, session.context())
 
 
-@task(name="train", task_run_name="train {unit.title}", cache_key_fn=_key, **KEPT)
+@task(name="train", task_run_name="train {unit.title}", cache_key_fn=_key, **_KEPT)
 def train(unit: Unit, searched: Searched, session: Session) -> Trained:
     """Train the best setting with each replicate seed, with a place on the GPU if the unit needs one."""
     return steps.train_unit(unit, searched, session.context())
 
 
-@task(name="evaluate", task_run_name="evaluate {unit.title}", cache_key_fn=_key, timeout_seconds=1800, **KEPT)
+@task(name="evaluate", task_run_name="evaluate {unit.title}", cache_key_fn=_key, timeout_seconds=1800, **_KEPT)
 def evaluate(unit: Unit, searched: Searched, trained: Trained, session: Session) -> Evaluated:
     """Score the predictions of the test rows."""
     return steps.evaluate_unit(unit, searched, trained, session.context())
@@ -200,7 +200,7 @@ def evaluate(unit: Unit, searched: Searched, trained: Trained, session: Session)
 
 @dataclass(frozen=True)
 class Ranked:
-    """How the methods stand, and for each dataset whether its champion is to be replaced."""
+    """The standings of the methods, and for each dataset whether its champion is to be replaced."""
 
     standings: Standings
     decisions: dict[str, Decision]
@@ -341,7 +341,7 @@ def run_benchmark(plan: Plan, session: Session) -> Published:
 
     client = session.open()
     try:
-        with temp_folder() as folder, WorkerPool(IDLE_WORKERS) as pool, make_runner(plan) as runner:
+        with temp_folder() as folder, WorkerPool(_IDLE_WORKERS) as pool, make_runner(plan) as runner:
             own = replace(
                 session, listen=listen, temp_folder=folder, pool=pool, client=client, flow_run=str(flow_run.id or "")
             )
@@ -369,7 +369,7 @@ class Done:
     future: Any
 
 
-class StepError(RuntimeError):
+class _StepError(RuntimeError):
     """A task of a unit failed; the message says why, and `is_lost` that its process was lost before it could end."""
 
     def __init__(self, reason: str, is_lost: bool) -> None:
@@ -424,7 +424,7 @@ class _Benchmark:
             try:
                 facts = _result(future)
                 found[reference] = facts, _result(self._submit(split, [future], **self._source(reference)))
-            except StepError as error:
+            except _StepError as error:
                 refused[without_secrets(reference)] = str(error)
         datasets = choose_datasets(self.plan, found, refused, self._note)
         for name, reason in refused.items():
@@ -493,7 +493,7 @@ class _Benchmark:
             trained = _result(second)
             third = self._step(evaluate, unit, is_renewed=is_lost, searched=first, trained=second)
             evaluated = _result(third)
-        except StepError as error:
+        except _StepError as error:
             return unit.key, self._failed(unit, error, searched)
         finally:
             self.is_searched[unit.key].set()
@@ -510,7 +510,7 @@ class _Benchmark:
         self.done[unit.key] = Done(unit, searched, trained, third)
         return unit.key, succeeded(unit, searched, trained, evaluated, is_reused)
 
-    def _failed(self, unit: Unit, error: StepError, searched: Searched | None) -> UnitResult:
+    def _failed(self, unit: Unit, error: _StepError, searched: Searched | None) -> UnitResult:
         if error.is_lost:  # nobody is left to end its run
             client = self.session.open()
             self.session.ask(lambda: end_running(client, {unit.key}, "FAILED", str(error)))
@@ -543,7 +543,7 @@ class _Benchmark:
         for name, decision in decisions.items():
             try:
                 champions[name] = _result(refits[name]) if name in refits else decision.stays()
-            except StepError as error:
+            except _StepError as error:
                 better = f"{decision.chosen[0].method} did better, but its refit failed"
                 champions[name] = decision.stays(f"{better}: {error}")
                 self.logger.error("%s", champions[name])
@@ -594,19 +594,19 @@ def _with_findings(facts: DatasetFacts, audited: Any) -> DatasetFacts:
     """Return what is known of a dataset; an audit that failed is a finding too."""
     try:
         findings = tuple((str(a), str(b), str(c)) for a, b, c in _result(audited))
-    except StepError as error:
+    except _StepError as error:
         findings = (("warning", "audit", f"The audit failed: {error}"),)
     return replace(facts, findings=findings)
 
 
 def _result(future: Any) -> Any:
-    """Return what a task returned; StepError with a reason in one line if it failed."""
+    """Return what a task returned; _StepError with a reason in one line if it failed."""
     future.wait()
     state = future.state
     if state.is_completed():
         return future.result()
     if not state.is_final():
-        raise StepError(f"the process of the task was lost while it was {state.name}", is_lost=True)
+        raise _StepError(f"the process of the task was lost while it was {state.name}", is_lost=True)
     error = state.result(raise_on_failure=False)
     text = f"{type(error).__name__}: {error}" if isinstance(error, BaseException) else str(state.message)
-    raise StepError(without_secrets(" ".join(text.split())[:2000]), is_lost=False)
+    raise _StepError(without_secrets(" ".join(text.split())[:2000]), is_lost=False)

@@ -21,8 +21,8 @@ from hopular import settings
 from hopular.benchmark.plan import Plan
 from hopular.util import InputError
 
-MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
-SERVERLESS = (
+_MISSING = "runner {name!r} needs a package that is not installed: pip install 'hopular[{name}]'"
+_SERVERLESS = (
     "runner 'ray' needs a Prefect server that Ray's workers can reach, and none is known: start one with "
     "`hopular up --detach` and set PREFECT_API_URL to its address"
 )
@@ -43,7 +43,7 @@ def make_runner(plan: Plan) -> Any:
         try:
             from prefect_dask.task_runners import DaskTaskRunner
         except ImportError as error:
-            raise InputError(MISSING.format(name="dask")) from error
+            raise InputError(_MISSING.format(name="dask")) from error
         if plan.address:
             return DaskTaskRunner(address=plan.address)
         cluster = {"n_workers": width, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
@@ -52,9 +52,9 @@ def make_runner(plan: Plan) -> Any:
         try:
             from prefect_ray.task_runners import RayTaskRunner
         except ImportError as error:
-            raise InputError(MISSING.format(name="ray")) from error
+            raise InputError(_MISSING.format(name="ray")) from error
         if not PREFECT_API_URL.value() or OWNER in os.environ:
-            raise InputError(SERVERLESS)
+            raise InputError(_SERVERLESS)
         return RayTaskRunner(address=plan.address, init_kwargs=None if plan.address else {"num_cpus": width})
     return ThreadPoolTaskRunner(max_workers=width)
 

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities.model_registry import ModelVersion
 
-ALIAS = "champion"
+_ALIAS = "champion"
 RUNS, FINGERPRINT, METHOD = "hopular.validation_runs", "hopular.dataset_fingerprint", "hopular.method"
 ROWS, TRAINED_ON, SPLIT = "hopular.rows", "hopular.trained_on", "hopular.split"
-VALIDATION = "predictions/validation.csv"  # of a unit's run: the loss on each validation row
-SHORT = 12  # characters of a split's fingerprint
-LEVEL = 0.05
+_VALIDATION = "predictions/validation.csv"  # of a unit's run: the loss on each validation row
+_SHORT = 12  # characters of a split's fingerprint
+_LEVEL = 0.05
 Losses = Mapping[str, pd.Series]  # by split: the loss on each validation row, by its place in the dataset
 
 
@@ -108,7 +108,7 @@ def promote(client: MlflowClient, decision: Decision, model_id: str, rows: str, 
         if not again.chosen:
             return again.stays()
         tags = {
-            RUNS: json.dumps({one.split_fingerprint[:SHORT]: one.run_id for one in decision.chosen}),
+            RUNS: json.dumps({one.split_fingerprint[:_SHORT]: one.run_id for one in decision.chosen}),
             FINGERPRINT: chosen.dataset_fingerprint,
             METHOD: chosen.method,
             SPLIT: chosen.split,
@@ -127,7 +127,7 @@ def champion(client: MlflowClient, dataset: str) -> ModelVersion | None:
     from mlflow.exceptions import MlflowException
 
     try:
-        return client.get_model_version_by_alias(registered_name(dataset), ALIAS)
+        return client.get_model_version_by_alias(registered_name(dataset), _ALIAS)
     except MlflowException as error:
         if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
             return None
@@ -136,7 +136,7 @@ def champion(client: MlflowClient, dataset: str) -> ModelVersion | None:
 
 def write_losses(folder: Path, rows: Sequence[int], losses: Sequence[float]) -> None:
     """Write the loss on each validation row as a file of a unit's run, by which champions are compared row by row."""
-    file = folder / VALIDATION
+    file = folder / _VALIDATION
     file.parent.mkdir(parents=True, exist_ok=True)
     pd.DataFrame({"row": rows, "loss": losses}).to_csv(file, index=False, lineterminator="\n")
 
@@ -147,7 +147,7 @@ def lead(before: Losses, after: Losses, tried: int) -> tuple[float, float]:
     by_row = pd.concat(gains).groupby(level=0).mean().to_numpy()  # a row may be a validation row of several splits
     by_split = np.array([gain.mean() for gain in gains])
     error = max(_standard_error(by_row), _standard_error(by_split) if len(by_split) > 1 else 0.0)
-    return float(by_split.mean()), NormalDist().inv_cdf(1 - LEVEL / 2 / tried) * error
+    return float(by_split.mean()), NormalDist().inv_cdf(1 - _LEVEL / 2 / tried) * error
 
 
 def _standard_error(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float:
@@ -175,7 +175,7 @@ def _judge(client: MlflowClient, present: ModelVersion | None, asked: Decision) 
     if present.tags.get(FINGERPRINT) != chosen.dataset_fingerprint:
         return decision(True, f"{mean}, the best since the dataset has changed.")
     runs: dict[str, str] = json.loads(present.tags.get(RUNS, "{}"))
-    challengers = {one.split_fingerprint[:SHORT]: one.run_id for one in asked.chosen}
+    challengers = {one.split_fingerprint[:_SHORT]: one.run_id for one in asked.chosen}
     if runs and not set(runs) & set(challengers):
         return decision(False, f"{chosen.method} was measured on other splits, which cannot be compared.")
     common = sorted(set(runs) & set(challengers))
@@ -209,7 +209,7 @@ def _read_losses(client: MlflowClient, runs: Mapping[str, str]) -> dict[str, pd.
             folder = Path(scratch, str(place))
             folder.mkdir()
             try:
-                file = client.download_artifacts(run_id, VALIDATION, str(folder))
+                file = client.download_artifacts(run_id, _VALIDATION, str(folder))
             except (MlflowException, OSError) as error:
                 if is_unavailable(error):
                     raise
@@ -236,7 +236,7 @@ def _register(
         description=description,
         model_id=model_id,
     )
-    client.set_registered_model_alias(name, ALIAS, version.version)
+    client.set_registered_model_alias(name, _ALIAS, version.version)
     shown = json.dumps([{"name": name, "version": version.version}])  # MLflow's pages of the model and its run show it
     client.set_logged_model_tags(model_id, {"mlflow.modelVersions": shown})
     return str(version.version)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SCRIPT = Path(__file__).with_name("pyfunc_model.py")
 MODEL, REFIT, NO_MODEL, MAKER = "hopular.model", "hopular.refit_model", "hopular.no_model", "hopular.maker"
-EXAMPLE_ROWS = 5
+_EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
 _saving = threading.Lock()  # a model from code passes through a global variable of MLflow
 
@@ -47,7 +47,7 @@ def log_model(
     metrics: Mapping[str, float],
     refit: Mapping[str, str] | None = None,
 ) -> str:
-    """Keep the estimator that `hopular.methods.saved.save_model` wrote to `folder`; returns the id of the model.
+    """Keep the estimator that `hopular.methods.saved.save_model` wrote to `folder`; return the id of the model.
 
     `models:/<id>` loads it. The run's tag `hopular.model` has the id too; earlier models of the unit go, unless they
     are registered or another process that works on the same unit has made them. `refit` are tags of a model that was
@@ -91,7 +91,7 @@ def _maker() -> str:
 
 
 def _is_in_use(maker: str) -> bool:
-    """Whether a model's maker may still want it: another process that is alive, as far as can be told from here."""
+    """Tell whether a model's maker may still want it: another process that is alive, as far as can be seen here."""
     pid, _, node = maker.partition(" ")
     return bool(node) and maker != _maker() and (node != platform.node() or psutil.pid_exists(int(pid)))
 
@@ -111,7 +111,7 @@ def _write(
     model: Any,
     run_id: str,
 ) -> Path:
-    """The folder of an MLflow model: script, the estimator's files, signature, example and requirements."""
+    """Write the folder of an MLflow model: script, the estimator's files, signature, example and requirements."""
     from mlflow.models import Model
     from mlflow.pyfunc import save_model
 
@@ -119,7 +119,7 @@ def _write(
 
     schema = Schema(columns_of(input_example), "", task, tuple(classes))
     kinds = {column.name: column.kind for column in schema.columns}
-    example = input_example.head(EXAMPLE_ROWS).copy()
+    example = input_example.head(_EXAMPLE_ROWS).copy()
     for name, kind in kinds.items():
         if kind == "categorical":
             example[name] = example[name].astype(object).where(example[name].notna(), None)
@@ -140,7 +140,7 @@ def _write(
 
 
 def _signature(kinds: Mapping[str, str], task: Task) -> ModelSignature:
-    """Every feature is required, so that a misspelt column is an error; categories may come as text or numbers."""
+    """Require every feature, so that a misspelt column is an error; categories may come as text or numbers."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import AnyType
@@ -155,14 +155,14 @@ def _signature(kinds: Mapping[str, str], task: Task) -> ModelSignature:
 
 
 def _requirements(method: str, folder: Path) -> list[str]:
-    """Exact versions; `--env-manager local` needs this environment alone, others this project's wheel as well."""
+    """Return exact versions; `--env-manager local` needs this environment alone, others this project's wheel too."""
     makers = [get_method(name) for name in (method, *member_names(folder))]
     packages = [name for maker in makers for name in (*maker.packages, *maker.model_packages)]
     return list(dict.fromkeys(filter(None, map(requirement_of, (*PACKAGES, *packages)))))
 
 
 def _log_metrics(client: MlflowClient, run: Run, model_id: str, metrics: Mapping[str, float]) -> None:
-    """The unit's metrics once more, tied to model and dataset, so that MLflow's page of models can compare them."""
+    """Log the unit's metrics once more, tied to model and dataset, so that MLflow's page of models can compare them."""
     from mlflow.entities import Metric
 
     now = int(time.time() * 1000)

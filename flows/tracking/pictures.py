@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 Array = np.ndarray[Any, Any]
 ROWS, NEIGHBOURS = 5, 5  # test rows shown, and training rows of each
-PAGE_COLUMNS = 12  # of neighbours shown on the page; the JSON has them all
-STYLE = (
+_PAGE_COLUMNS = 12  # of neighbours shown on the page; the JSON has them all
+_STYLE = (
     "body{font:14px system-ui,sans-serif;margin:2em;color-scheme:light dark}"
     "table{border-collapse:collapse;margin:1em 0}"
     "td,th{padding:.3em .7em;text-align:right;border-bottom:1px solid #8884;font-variant-numeric:tabular-nums}"
     "tr.row{font-weight:600}"
 )
-MAX_TRIALS = 1000  # that importances are computed from
-MAX_SLICES = 12
-WIDE = 100.0  # a ratio of the largest to the smallest value from which an axis is logarithmic
+_MAX_TRIALS = 1000  # that importances are computed from
+_MAX_SLICES = 12
+_WIDE = 100.0  # a ratio of the largest to the smallest value from which an axis is logarithmic
 
 
 def draw_pictures(
@@ -69,7 +69,7 @@ def parameter_importance(records: Sequence[Trial]) -> dict[str, float]:
     import optuna
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    complete = _complete(records)[:MAX_TRIALS]
+    complete = _complete(records)[:_MAX_TRIALS]
     varied = [name for name in _varied(complete) if all(name in record.params for record in complete)]
     if len(complete) < 4 or not varied:  # fewer say nothing
         return {}
@@ -91,7 +91,7 @@ def _panels(trials: Sequence[Trial]) -> list[tuple[str, list[Any], list[float]]]
     """Return each varied hyperparameter's values with their scores; conditional ones where they are set."""
     complete = _complete(trials)
     found = []
-    for name in _varied(complete)[:MAX_SLICES]:
+    for name in _varied(complete)[:_MAX_SLICES]:
         points = [(_plain(trial.params[name]), trial.score) for trial in complete if name in trial.params]
         found.append((name, [value for value, _ in points], [float(score or 0.0) for _, score in points]))
     return found
@@ -120,7 +120,7 @@ def _range(values: Sequence[Any]) -> Any:
     if all(isinstance(value, int) and not isinstance(value, bool) for value in plain):
         return IntDistribution(min(plain), max(plain))
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in plain):
-        is_log = min(plain) > 0 and max(plain) / min(plain) >= WIDE
+        is_log = min(plain) > 0 and max(plain) / min(plain) >= _WIDE
         return FloatDistribution(min(plain), max(plain), log=is_log)
     return CategoricalDistribution(list(dict.fromkeys(plain)))
 
@@ -180,10 +180,10 @@ def _cell(value: Any) -> Any:
 
 
 def _page(shown: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"<!doctype html><meta charset=utf-8><title>Retrieved neighbours</title><style>{STYLE}</style>"
+    yield f"<!doctype html><meta charset=utf-8><title>Retrieved neighbours</title><style>{_STYLE}</style>"
     yield "<h1>Retrieved neighbours</h1><p>Each prediction is read from stored training rows. These weigh most.</p>"
     for place, row in enumerate(shown):
-        names = list(row["features"])[:PAGE_COLUMNS]
+        names = list(row["features"])[:_PAGE_COLUMNS]
         yield f"<h2>Test row {place}: predicted {_text(row['predicted'])}, truly {_text(row['truth'])}</h2><table>"
         yield _line("th", ["", "weight", "target", *names])
         yield _line("td", ["test row", "", row["truth"], *(row["features"][name] for name in names)], "row")

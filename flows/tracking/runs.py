@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 RunKind = Literal["benchmark", "unit", "trial"]
 RunState = Literal["FINISHED", "FAILED", "KILLED"]
-EXPERIMENT = "hopular-benchmarks"  # of the summaries; those of datasets begin with PREFIX
-PREFIX = "hopular/"
-SHORT = 8  # characters of a fingerprint that tell two datasets of one name apart
-ONE_COMMIT = re.compile(r"[0-9a-f]{40,64}( \(changed\))?")  # a benchmark may have units of several
-UNIT, REASON, BEST = "hopular.unit", "hopular.reason", "best."
-MAKER = ("hopular.commit", "hopular.versions", "mlflow.source.git.commit")  # may differ between equal fingerprints
-SAME = ("hopular.split_fingerprint", "hopular.method", "hopular.seed", "hopular.budget")  # what runs are compared by
-MAX_COLUMNS = 500  # described in a dataset's schema; MLflow bounds its length
+EXPERIMENT = "hopular-benchmarks"  # of the summaries; those of datasets begin with _PREFIX
+_PREFIX = "hopular/"
+_SHORT = 8  # characters of a fingerprint that tell two datasets of one name apart
+_ONE_COMMIT = re.compile(r"[0-9a-f]{40,64}( \(changed\))?")  # a benchmark may have units of several
+_UNIT, _REASON, _BEST = "hopular.unit", "hopular.reason", "best."
+_MAKER = ("hopular.commit", "hopular.versions", "mlflow.source.git.commit")  # may differ between equal fingerprints
+_SAME = ("hopular.split_fingerprint", "hopular.method", "hopular.seed", "hopular.budget")  # what runs are compared by
+_MAX_COLUMNS = 500  # described in a dataset's schema; MLflow bounds its length
 PARENT, SLOT = "mlflow.parentRunId", "hopular.slot"
-STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
-TWICE = re.compile(r"UNIQUE constraint|duplicate key|Duplicate entry")  # as sqlite, PostgreSQL and MySQL put it
+_STATUS = {"complete": "FINISHED", "pruned": "FINISHED", "failed": "FAILED"}
+_TWICE = re.compile(r"UNIQUE constraint|duplicate key|Duplicate entry")  # as sqlite, PostgreSQL and MySQL put it
 PAUSE = 15.0  # seconds after which a store that was unavailable is tried again
 
 # ---------------------------------------------------------------------------------------------------------- lineage
@@ -79,7 +79,7 @@ class Lineage:
                 yield f"hopular.{name}", without_secrets(str(value))
         yield "mlflow.source.name", "hopular"
         yield "mlflow.source.type", "JOB"
-        if ONE_COMMIT.fullmatch(self.commit):
+        if _ONE_COMMIT.fullmatch(self.commit):
             yield "mlflow.source.git.commit", self.commit.partition(" ")[0]
 
 
@@ -125,8 +125,8 @@ def dataset_experiment(client: MlflowClient, lineage: Lineage) -> str:
     """
     tags = {name: value for name, value in lineage.tags().items() if name in ("hopular.dataset", "hopular.source")}
     tags["hopular.dataset_fingerprint"] = lineage.dataset_fingerprint
-    name = PREFIX + lineage.dataset
-    for attempt in (name, f"{name} {lineage.dataset_fingerprint[:SHORT]}"):
+    name = _PREFIX + lineage.dataset
+    for attempt in (name, f"{name} {lineage.dataset_fingerprint[:_SHORT]}"):
         experiment = find_or_make(client, attempt, tags)
         found = client.get_experiment(experiment).tags
         if any(found.get(tag) == tags.get(tag) for tag in ("hopular.source", "hopular.dataset_fingerprint")):
@@ -182,14 +182,14 @@ def start_unit(client: MlflowClient, lineage: Lineage, key: str, dataset: Datase
     experiment = dataset_experiment(client, lineage)
     used = f"hopular.in.{lineage.benchmark}"
     with one_at_a_time("units"):
-        run = find_unit(client, experiment, key)
+        run = _find_unit(client, experiment, key)
         if run is None:
-            tags = {**replace(lineage, kind="unit").tags(), UNIT: key, used: "made"}
+            tags = {**replace(lineage, kind="unit").tags(), _UNIT: key, used: "made"}
             run = client.create_run(experiment, tags=tags, run_name=f"{lineage.method} {lineage.split}")
         if not run.data.params:  # it is new, or the process that made it was killed before it could describe it
             _describe(client, run, lineage, dataset)
     run_id = str(run.info.run_id)
-    maker = {name: value for name, value in lineage.tags().items() if name in MAKER}
+    maker = {name: value for name, value in lineage.tags().items() if name in _MAKER}
     if not maker.items() <= run.data.tags.items():
         client.log_batch(run_id, tags=[RunTag(name, value) for name, value in maker.items()])
     if used not in run.data.tags:
@@ -199,10 +199,10 @@ def start_unit(client: MlflowClient, lineage: Lineage, key: str, dataset: Datase
     return run_id
 
 
-def find_unit(client: MlflowClient, experiment: str, key: str) -> Run | None:
+def _find_unit(client: MlflowClient, experiment: str, key: str) -> Run | None:
     """Return the run of a unit; the first one if several processes should have made it at once."""
     runs = client.search_runs(
-        [experiment], f"tags.`{UNIT}` = '{key}'", order_by=["attributes.start_time ASC"], max_results=100
+        [experiment], f"tags.`{_UNIT}` = '{key}'", order_by=["attributes.start_time ASC"], max_results=100
     )
     return min(runs, key=lambda run: (run.info.start_time, run.info.run_id), default=None)
 
@@ -216,10 +216,10 @@ def reasons(client: MlflowClient, units: Mapping[str, Lineage]) -> dict[str, str
     found: dict[str, str] = {}
     for dataset, fingerprint in {(lineage.dataset, lineage.dataset_fingerprint) for lineage in units.values()}:
         runs = _units_of(client, dataset, fingerprint)
-        known = {run.data.tags.get(UNIT) for run in runs}
-        latest = {tuple(run.data.tags.get(name) for name in SAME): run for run in runs}
+        known = {run.data.tags.get(_UNIT) for run in runs}
+        latest = {tuple(run.data.tags.get(name) for name in _SAME): run for run in runs}
         for key, own in tags.items():
-            before = latest.get(tuple(own.get(name) for name in SAME))
+            before = latest.get(tuple(own.get(name) for name in _SAME))
             if units[key].dataset_fingerprint == fingerprint and key not in known and before is not None:
                 found[key] = _difference(before.data.tags, own, _day(before.info.start_time))
     return found
@@ -227,7 +227,7 @@ def reasons(client: MlflowClient, units: Mapping[str, Lineage]) -> dict[str, str
 
 def _units_of(client: MlflowClient, dataset: str, fingerprint: str) -> list[Run]:
     """Find all units of the rows of a dataset, the latest last."""
-    names = (PREFIX + dataset, f"{PREFIX}{dataset} {fingerprint[:SHORT]}")
+    names = (_PREFIX + dataset, f"{_PREFIX}{dataset} {fingerprint[:_SHORT]}")
     experiments = [found.experiment_id for name in names if (found := client.get_experiment_by_name(name))]
     wanted = f"tags.`hopular.kind` = 'unit' AND tags.`hopular.dataset_fingerprint` = '{fingerprint}'"
     runs: list[Run] = []
@@ -266,9 +266,9 @@ def _day(milliseconds: int) -> str:
 def finish_unit(client: MlflowClient, run_id: str, state: RunState, reason: str = "") -> None:
     """End a unit's run; the reason of a failure becomes a tag, and that of an earlier one goes."""
     if reason:
-        client.set_tag(run_id, REASON, without_secrets(reason))
-    elif REASON in client.get_run(run_id).data.tags:
-        client.delete_tag(run_id, REASON)
+        client.set_tag(run_id, _REASON, without_secrets(reason))
+    elif _REASON in client.get_run(run_id).data.tags:
+        client.delete_tag(run_id, _REASON)
     client.set_terminated(run_id, state)
 
 
@@ -289,9 +289,9 @@ def end_running(client: MlflowClient, keys: Collection[str], state: RunState, re
 
     Their unfinished trials go: a search that is taken up again writes them from its study.
     """
-    experiments = [found.experiment_id for found in client.search_experiments(filter_string=f"name LIKE '{PREFIX}%'")]
+    experiments = [found.experiment_id for found in client.search_experiments(filter_string=f"name LIKE '{_PREFIX}%'")]
     running = client.search_runs(experiments, "attributes.status = 'RUNNING'", max_results=5000) if experiments else []
-    ended = {run.info.run_id for run in running if run.data.tags.get(UNIT) in keys}
+    ended = {run.info.run_id for run in running if run.data.tags.get(_UNIT) in keys}
     for run in running:
         if run.data.tags.get(PARENT) in ended:
             client.delete_run(run.info.run_id)
@@ -335,8 +335,8 @@ def log_best(client: MlflowClient, run_id: str, record: Trial, chosen_by: str) -
     """
     from mlflow.entities import RunTag
 
-    old = [name for name in client.get_run(run_id).data.tags if name.startswith(BEST)]
-    new = {f"{BEST}{name}": str(value) for name, value in record.params.items()}
+    old = [name for name in client.get_run(run_id).data.tags if name.startswith(_BEST)]
+    new = {f"{_BEST}{name}": str(value) for name, value in record.params.items()}
     new |= {"hopular.best_slot": str(record.slot), "hopular.chosen_by": f"valid_{chosen_by}"}
     for name in old:
         if name not in new:
@@ -364,7 +364,7 @@ def _input(dataset: Dataset) -> DatasetInput:
     from mlflow.entities import Dataset as Described
     from mlflow.entities import DatasetInput, InputTag
 
-    kinds: dict[str, Any] = dict(list(dataset.kinds.items())[:MAX_COLUMNS])
+    kinds: dict[str, Any] = dict(list(dataset.kinds.items())[:_MAX_COLUMNS])
     columns = [
         {"type": "double" if kind == "continuous" else "string", "name": name, "required": True}
         for name, kind in kinds.items()
@@ -504,10 +504,10 @@ def _complete(client: MlflowClient, child: Run, lineage: Lineage, record: Trial)
     try:
         client.log_batch(run_id, metrics=metrics, params=params)
     except MlflowException as error:
-        if not TWICE.search(error.message):
+        if not _TWICE.search(error.message):
             raise
         client.log_batch(run_id, metrics=metrics, params=params)  # another process did it; now that is seen
-    client.set_terminated(run_id, STATUS[record.state], start + _milliseconds(record))
+    client.set_terminated(run_id, _STATUS[record.state], start + _milliseconds(record))
 
 
 def _params(lineage: Lineage, record: Trial) -> Iterator[Param]:

@@ -18,7 +18,7 @@ from hopular.util import InputError, retry
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
-DEFAULTS = {  # unless the user has said otherwise; MLflow reads them from the environment whenever it needs them
+_DEFAULTS = {  # unless the user has said otherwise; MLflow reads them from the environment whenever it needs them
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
@@ -26,16 +26,16 @@ DEFAULTS = {  # unless the user has said otherwise; MLflow reads them from the e
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",  # instead of 7
     "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "1",
 }
-LOUD = {"mlflow": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL, "alembic": logging.WARNING}
-LOCK_SECONDS = 120  # a new database takes a few seconds; a busy machine some more
-UNAVAILABLE_CODES = {"TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"}
-DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens directly; others are servers
+_LOUD = {"mlflow": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL, "alembic": logging.WARNING}
+_LOCK_SECONDS = 120  # a new database takes a few seconds; a busy machine some more
+_UNAVAILABLE_CODES = {"TEMPORARILY_UNAVAILABLE", "DEADLINE_EXCEEDED", "REQUEST_LIMIT_EXCEEDED", "RESOURCE_EXHAUSTED"}
+_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")  # that MLflow opens directly; others are servers
 # MLflow keeps neither the cause nor the status of a request that found no server, or only a gateway before it.
-NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?exception|error code (429|5\d\d)) ")
-FULL = "disk is full"  # as sqlite puts it
-RETRY_SECONDS = 180.0  # a server that is started again on a busy machine takes one minute of them
+_NO_ANSWER = re.compile(r"API request to (endpoint )?\S+ failed with ((timeout )?exception|error code (429|5\d\d)) ")
+_FULL = "disk is full"  # as sqlite puts it
+_RETRY_SECONDS = 180.0  # a server that is started again on a busy machine takes one minute of them
 T = TypeVar("T")
-for _name, _value in DEFAULTS.items():
+for _name, _value in _DEFAULTS.items():
     os.environ.setdefault(_name, _value)
 
 
@@ -44,14 +44,14 @@ def tracking_uri() -> str:
     return os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{settings.runs_folder() / 'mlflow.db'}"
 
 
-def is_database(uri: str) -> bool:
+def _is_database(uri: str) -> bool:
     """Tell whether MLflow opens this store itself, without a server that would say where files go."""
-    return uri.partition(":")[0].partition("+")[0] in DATABASES
+    return uri.partition(":")[0].partition("+")[0] in _DATABASES
 
 
 def artifact_location(name: str) -> str | None:
     """Return where an experiment of this name keeps its files; None leaves it to the server."""
-    if not is_database(tracking_uri()):
+    if not _is_database(tracking_uri()):
         return None
     return (settings.runs_folder() / "artifacts" / name).as_uri()
 
@@ -63,10 +63,10 @@ def open_store() -> MlflowClient:
     """
     from mlflow import MlflowClient
 
-    for logger, level in LOUD.items():
+    for logger, level in _LOUD.items():
         logging.getLogger(logger).setLevel(level)
     uri = tracking_uri()
-    if is_database(uri):
+    if _is_database(uri):
         _initialise(uri)
     return MlflowClient(tracking_uri=uri, registry_uri=uri)
 
@@ -138,11 +138,11 @@ def one_at_a_time(what: str) -> Iterator[None]:
 
     folder = settings.runs_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / f"{what}.lock", timeout=LOCK_SECONDS, thread_local=False):
+    with FileLock(folder / f"{what}.lock", timeout=_LOCK_SECONDS, thread_local=False):
         yield
 
 
-def retry_store(action: Callable[[], T], stop: threading.Event, seconds: float = RETRY_SECONDS) -> T:
+def retry_store(action: Callable[[], T], stop: threading.Event, seconds: float = _RETRY_SECONDS) -> T:
     """Do something with the store; while it is unavailable, again after a pause, until `seconds` are over.
 
     StoppedError if `stop` is set meanwhile.
@@ -163,14 +163,14 @@ def is_unavailable(error: BaseException) -> bool:
     import sqlalchemy
     from mlflow.exceptions import MlflowException, RestException
 
-    if FULL in str(error):  # it will not pass by waiting
+    if _FULL in str(error):  # it will not pass by waiting
         return False
     if isinstance(error, RestException):
-        return error.error_code in UNAVAILABLE_CODES
+        return error.error_code in _UNAVAILABLE_CODES
     if isinstance(error, MlflowException):
-        if error.error_code in UNAVAILABLE_CODES:
+        if error.error_code in _UNAVAILABLE_CODES:
             return True
-        return NO_ANSWER.match(error.message) is not None
+        return _NO_ANSWER.match(error.message) is not None
     if isinstance(error, requests.HTTPError) and error.response is not None:  # of a file sent to a server
         return error.response.status_code == 429 or error.response.status_code >= 500
     unreachable = (requests.ConnectionError, requests.Timeout, sqlalchemy.exc.OperationalError, ConnectionError)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 BENCHMARK, CREATED = "hopular.benchmark", "hopular.created"
-SHORT = 12  # characters of a fingerprint
-MAX_TAG = 5000  # characters that every kind of store takes
+_SHORT = 12  # characters of a fingerprint
+_MAX_TAG = 5000  # characters that every kind of store takes
 FOLDER = "results"  # of the artifacts, with what Results.save writes
 
 
@@ -55,7 +55,7 @@ def save_summary(
         BENCHMARK: results.id,
         CREATED: results.created,
         "hopular.datasets": ", ".join(facts.name for facts in results.datasets),
-        "hopular.fingerprints": ", ".join(f"{facts.name} {facts.fingerprint[:SHORT]}" for facts in results.datasets),
+        "hopular.fingerprints": ", ".join(f"{facts.name} {facts.fingerprint[:_SHORT]}" for facts in results.datasets),
         "hopular.methods": ", ".join(sorted({unit.method for unit in results.units})),
         "hopular.command": results.command,
     }
@@ -65,7 +65,7 @@ def save_summary(
             run = client.create_run(experiment, tags={BENCHMARK: results.id}, run_name=results.id)
     run_id = str(run.info.run_id)
     failed = sum(unit.state == "failed" for unit in results.units)
-    client.log_batch(run_id, tags=[RunTag(name, value[:MAX_TAG]) for name, value in tags.items()])
+    client.log_batch(run_id, tags=[RunTag(name, value[:_MAX_TAG]) for name, value in tags.items()])
     counts = {"units": len(results.units), "units_failed": failed, "datasets": len(results.datasets)}
     log_scores(client, run_id, {**counts, **(metrics or {})})
     with tempfile.TemporaryDirectory() as folder:

@@ -60,7 +60,7 @@ Findings = list[tuple[str, str, str]]  # severity, check, sentence
 
 @dataclass(frozen=True)
 class Context:
-    """What the steps of a unit are given beside the unit: who is told, when to stop, and where to work."""
+    """The surroundings of a unit, which its steps are given: who is told, when to stop, and where to work."""
 
     tracker: Tracker = field(default_factory=NullTracker)
     listen: Callable[[Event], None] = lambda event: None

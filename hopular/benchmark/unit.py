@@ -34,8 +34,8 @@ from hopular.trials.run import study_name
 from hopular.trials.trial import Trial
 from hopular.util import OperationError
 
-SOURCE = ("flows", "hopular", "search_spaces")  # folders where a file that git does not know is a change
-SHORT = 12  # characters of a fingerprint
+_SOURCE = ("flows", "hopular", "search_spaces")  # folders where a file that git does not know is a change
+_SHORT = 12  # characters of a fingerprint
 
 
 class UnitError(OperationError):
@@ -108,7 +108,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Searched:
-    """What a search found. An ensemble has no trials of its own: its `best` names the members chosen for it."""
+    """The outcome of a search. An ensemble has no trials of its own: its `best` names the members chosen for it."""
 
     run_id: str  # of the tracking store
     chosen_by: str  # the metric on the validation rows
@@ -243,16 +243,16 @@ def make_maker(method: str, device: str) -> Maker:
     found = take_fingerprint(method, device)
     versions = {"python": platform.python_version(), "hopular": __version__, **found.versions}
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    return Maker(commit(), found.code[:SHORT], versions, found.device, now)
+    return Maker(commit(), found.code[:_SHORT], versions, found.device, now)
 
 
 @cache
 def commit(folder: Path = Path(__file__).parents[2]) -> str:
     """Name the commit of this source tree, '(changed)' if files differ from it; empty where it is in no repository."""
-    if not _git(folder, "ls-files", *SOURCE):  # installed below a repository of somebody else's
+    if not _git(folder, "ls-files", *_SOURCE):  # installed below a repository of somebody else's
         return ""
     found = _git(folder, "rev-parse", "HEAD")
-    changed = _git(folder, "status", "--porcelain", "-uno") or _git(folder, "status", "--porcelain", "--", *SOURCE)
+    changed = _git(folder, "status", "--porcelain", "-uno") or _git(folder, "status", "--porcelain", "--", *_SOURCE)
     return f"{found} (changed)" if found and changed else found
 
 

@@ -155,7 +155,7 @@ def _check_device(device: str) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Whether somebody listens there; `auto` is Ray's word for a cluster on this machine."""
+    """Refuse an address where nobody listens; `auto` is Ray's word for a cluster on this machine."""
     if address == "auto":
         return
     host, _, port = address.rpartition("://")[2].rstrip("/").rpartition(":")
@@ -194,7 +194,7 @@ def _open_log() -> IO[bytes]:
 
 @contextmanager
 def errors_to_log() -> Iterator[None]:
-    """What libraries and worker processes write to standard error goes to the log file; if there can be none, away."""
+    """Send what libraries and worker processes write to standard error to the log file, or nowhere if there is none."""
     sys.stderr.flush()
     terminal = os.dup(2)
     with _open_log() as log:
