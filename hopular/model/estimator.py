@@ -43,7 +43,8 @@ class HopularEstimator(RetrievingEstimator):
         The dropouts p_i, p_h and p_o. None means 0.1 with the architectures "paper" and "released", 0.2 by default.
     architecture
         "default", "paper" (as the paper describes it) or "released" (as in the code released with it). None means
-        "paper" with the paper's recipe, otherwise "default". docs/architecture-options.md compares them.
+        "paper" with the paper's recipe, otherwise "default", whose H_s compares rows in at most 64 dimensions in tables
+        of up to 24 attributes, the target included. docs/architecture-options.md compares them.
     embedding, values, summary
         Override single parts of the architecture: "sum", "projected" or "periodic" embedding, "tied" or "separate"
         values, "attribute" or "joint" summarisation.
