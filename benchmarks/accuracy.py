@@ -55,7 +55,7 @@ def run(label: str, settings: dict[str, Any], dataset: str, fold: int) -> dict[s
 
 
 def study(settings: dict[str, dict[str, Any]], folds: tuple[int, ...]) -> pd.DataFrame:
-    """All settings on all datasets and folds."""
+    """Run all settings on all datasets and folds."""
     os.environ["OMP_NUM_THREADS"] = "1"
     results = []
     with ProcessPoolExecutor(os.cpu_count()) as pool:

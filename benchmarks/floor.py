@@ -53,7 +53,7 @@ def _association(groups: int, rows: int, h: int) -> Products:
 
 
 def floor_step(shape: Shape, values: str) -> Callable[[], None]:
-    """A function that runs all matrix products of one training step."""
+    """Return a function that runs all matrix products of one training step."""
     n, d, e, M = shape.n, shape.d, shape.e, shape.M
     parts: list[Products] = []
     large: Products | None = None  # associations of gigabytes: one buffer serves all blocks, and none is kept

@@ -64,7 +64,7 @@ def _peak_of_step(shape: Shape, stored: int | None, values: str, pipe: Any) -> N
 
 
 def in_new_process(function: Callable[..., None], *arguments: Any) -> Any:
-    """What `function` sends through the pipe it gets as its last argument; its memory is its own."""
+    """Return what `function` sends through the pipe it gets as its last argument, run in a process of its own."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=function, args=(*arguments, sender))

@@ -18,7 +18,7 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def help_of_commands() -> str:
-    """A section per command, in the order of `hopular --help`."""
+    """Write a section per command, in the order of `hopular --help`."""
     from hopular.cli import COMMANDS, app
 
     sections = [f"```text\n{_printed(app, [])}```"]
@@ -34,7 +34,7 @@ def _printed(app: Any, words: list[str]) -> str:
 
 
 def parameters_of_estimators() -> str:
-    """A row per entry of the docstring, with the defaults of the signature; an entry may be of several parameters."""
+    """Write a row per entry of the docstring, with the defaults of the signature; an entry may have several parameters."""
     from hopular.model.estimator import HopularEstimator
 
     entries = inspect.getdoc(HopularEstimator).partition("----------\n")[2]  # type: ignore[union-attr]

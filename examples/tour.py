@@ -111,7 +111,7 @@ def serve_champion(table: Path, folder: Path) -> None:
 
 @contextmanager
 def served(model: str, log: Path) -> Iterator[str]:
-    """The address of a model while it is served. The server and its children are one group, stopped at the end."""
+    """Serve a model and give its address. The server and its children are one group, stopped at the end."""
     from flows.tracking.store import tracking_uri
 
     with socket.socket() as listener:

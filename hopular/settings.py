@@ -9,13 +9,16 @@ from hopular.util import InputError
 
 
 def mirror() -> Path | None:
-    """A local copy of the paper's data files (HOPULAR_DATA), read instead of the network; None if not set."""
+    """Return a local copy of the paper's data files (HOPULAR_DATA), read instead of the network; None if not set."""
     value = os.environ.get("HOPULAR_DATA")
     return Path(value).expanduser() if value else None
 
 
 def cache_folder() -> Path:
-    """Downloads and parsed datasets (HOPULAR_CACHE; by default the user's cache folder). Safe to delete at any time."""
+    """Return the folder of downloads and parsed datasets (HOPULAR_CACHE; by default the user's cache folder).
+
+    It is safe to delete at any time.
+    """
     import platformdirs
 
     value = os.environ.get("HOPULAR_CACHE")
@@ -23,12 +26,12 @@ def cache_folder() -> Path:
 
 
 def runs_folder() -> Path:
-    """Results kept on this machine: studies, tracking store, artifacts (HOPULAR_RUNS; by default ./mlruns)."""
+    """Return the folder of results: studies, tracking store, artifacts (HOPULAR_RUNS; by default ./mlruns)."""
     return Path(os.environ.get("HOPULAR_RUNS") or "mlruns").expanduser().resolve()
 
 
 def make_runs_folder() -> Path:
-    """The same folder, which is there afterwards; ValueError says how to name another one."""
+    """Create the folder of results if need be, and return it; an error says how to name another one."""
     folder = runs_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -40,7 +43,7 @@ def make_runs_folder() -> Path:
 
 
 def storage_url() -> str:
-    """The database of studies (HOPULAR_STORAGE, such as postgresql+psycopg://...; by default sqlite in runs_folder)."""
+    """Return the address of the database of studies (HOPULAR_STORAGE; by default sqlite in the folder of results)."""
     value = os.environ.get("HOPULAR_STORAGE")
     if value:
         return value
@@ -48,5 +51,5 @@ def storage_url() -> str:
 
 
 def plugin_folders() -> list[Path]:
-    """Folders with `methods` and `search_spaces` of one's own (HOPULAR_PLUGINS, separated as in PATH)."""
+    """Return the folders with the user's own `methods` and `search_spaces` (HOPULAR_PLUGINS, separated as in PATH)."""
     return [Path(folder) for folder in os.environ.get("HOPULAR_PLUGINS", "").split(os.pathsep) if folder]

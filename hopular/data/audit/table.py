@@ -142,7 +142,7 @@ class Table:
 
 
 def make_table(dataset: Dataset) -> Table:
-    """Number the cells of a dataset."""
+    """Give the cells of a dataset numbers."""
     return Table(dataset, np.column_stack([_number(dataset.X[name]) for name in dataset.X.columns]))
 
 
@@ -158,7 +158,7 @@ def _number(column: pd.Series[Any]) -> Ints:
 
 
 def renumber(codes: Ints) -> Ints:
-    """Number the values of some rows of a column again, from 0 on."""
+    """Give the values of some rows of a column new numbers, from 0 on."""
     return np.unique(codes, return_inverse=True)[1] - int((codes < 0).any())
 
 
