@@ -34,7 +34,7 @@ def _printed(app: Any, words: list[str]) -> str:
 
 
 def parameters_of_estimators() -> str:
-    """Write a row per entry of the docstring, with defaults from the signature; an entry may have several parameters."""
+    """Write a row per entry of the docstring with the default values; some entries name several parameters."""
     from hopular.model.estimator import HopularEstimator
 
     entries = inspect.getdoc(HopularEstimator).partition("----------\n")[2]  # type: ignore[union-attr]
