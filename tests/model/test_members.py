@@ -18,6 +18,7 @@ from hopular.model.members import (
     NARROW,
     Draw,
     Linear,
+    Memory,
     Network,
     Norm,
     generator_states,
@@ -233,11 +234,17 @@ def test_a_copy_of_some_members_leaves_the_stack_as_it_is() -> None:
         assert torch.equal(tensor, before[name])
 
 
-def test_a_plain_network_stores_nothing() -> None:
-    network = Network()
-    assert network.store(table(5)) is not None
-    with pytest.raises(NotImplementedError):
-        network.predict(table(5), network.store(table(5)))
+def test_a_network_has_to_predict_and_by_itself_stores_nothing() -> None:
+    with pytest.raises(TypeError, match="abstract method '?predict"):
+        Network()
+
+    class Zero(Network):
+        def predict(self, rows: Tensor, memory: Memory) -> Tensor:
+            return torch.zeros(len(rows), 1, rows.shape[-1])
+
+    network = Zero()
+    assert type(network.store(table(5))) is Memory
+    assert network.predict(table(5), network.store(table(5))).shape[-1] == 5
 
 
 def test_generators_go_on_from_their_states() -> None:
