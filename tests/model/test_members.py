@@ -235,7 +235,7 @@ def test_a_copy_of_some_members_leaves_the_stack_as_it_is() -> None:
 
 
 def test_a_network_has_to_predict_and_by_itself_stores_nothing() -> None:
-    with pytest.raises(TypeError, match="abstract method '?predict"):
+    with pytest.raises(TypeError, match=r"abstract method '?predict"):
         Network()
 
     class Zero(Network):
