@@ -60,7 +60,8 @@ class Sizes:
 
 
 PUBLISHED = Sizes(4, 8, 32)
-WIDE = 40  # attributes from which on embeddings are halved: a block's products grow with the square of d e
+WIDE = 40  # attributes; in wider tables embeddings are halved, since products grow with the square of d e
+NARROW, NARROW_IN_WIDE_TABLES = Sizes(4, 2, 8), Sizes(4, 1, 4)  # of the default architecture
 
 
 def choose_sizes(
@@ -74,8 +75,13 @@ def choose_sizes(
 
     The default architecture is narrow: docs/default-recipe.md shows what width is worth.
     """
-    named = PUBLISHED if architecture != "default" else Sizes(4, 2, 8 if n_attributes <= WIDE else 4)
-    return _with_given(named, n_blocks=n_blocks, n_networks=n_networks, embedding_dim=embedding_dim)
+    narrow = NARROW if n_attributes <= WIDE else NARROW_IN_WIDE_TABLES
+    return _with_given(
+        narrow if architecture == "default" else PUBLISHED,
+        n_blocks=n_blocks,
+        n_networks=n_networks,
+        embedding_dim=embedding_dim,
+    )
 
 
 SPACE, SPACE_ATTRIBUTES = 64, 24  # dimensions in which a default H_s compares rows of up to so many attributes

@@ -38,7 +38,7 @@ class HopularEstimator(RetrievingEstimator):
         "paper" and "released" or the paper's recipe. A single one holds out `validation_fraction` of the rows.
     n_blocks, n_networks, embedding_dim, beta
         L, M, e and the beta-scaling factor of the paper (Section A.3). None means 4, 8 and 32 with the architectures
-        "paper" and "released"; by default 4, 2 and 8, or 4 in tables of 40 columns or more.
+        "paper" and "released"; by default 4, 2 and 8, or 4, 1 and 4 in tables of 40 columns or more.
     dropout_embedding, dropout_block, dropout_summary
         The dropouts p_i, p_h and p_o. None means 0.1 with the architectures "paper" and "released", 0.2 by default.
     architecture
