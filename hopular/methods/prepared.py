@@ -24,6 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, Self, get_args
@@ -32,6 +33,7 @@ from zipfile import ZIP_DEFLATED
 import numpy as np
 import pandas as pd
 from joblib import parallel_config  # type: ignore[import-untyped,unused-ignore]
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
@@ -54,6 +56,7 @@ Way = Literal["scaled", "ordinal", "filled"]
 FORMAT = 2  # raised when a saved model can no longer be read by older or newer code
 _TRUSTED = ("numpy.dtype", "sklearn.tree._tree.Tree")  # beside types of this package and those that skops trusts
 MAX_CATEGORIES = 50  # one-hot columns of one feature; the rarer categories share one more
+_UNCHECKED = {"skip_parameter_validation": True, "assume_finite": True}  # the parameters are ours, numbers are checked
 _GREATEST = 1e100  # numbers beyond are cut, so that their squares can be summed
 STOPS_IN_TIME = "grows its trees in chunks and stops by max_seconds, after at least one tree"
 STOPPED_FROM_OUTSIDE = "a fit cannot stop early: max_seconds is enforced from outside"
@@ -87,8 +90,13 @@ class Preparation:
 
     def matrix(self, frame: pd.DataFrame) -> Array:
         """Return one row per row of the frame; no column at all if no feature says anything."""
-        matrix = self.transformer.transform(_read(frame, self.numbers, self.categories))
-        return np.clip(np.asarray(matrix, dtype=np.float64), -LARGEST, LARGEST)
+        columns = [(column, str(name)) for name, column in frame.items()]
+        of_numbers = [_numbers(*columns[place]) for place in self.numbers]
+        table: Any = _side_by_side(of_numbers, [labels(*columns[place]) for place in self.categories], len(frame))
+        if hasattr(self.transformer, "feature_names_in_"):  # a saved model may have been fitted to a frame
+            table = pd.DataFrame(table, columns=self.transformer.feature_names_in_, dtype=table.dtype)
+        with config_context(**_UNCHECKED):
+            return _cut(self.transformer.transform(table))
 
     @property
     def categorical(self) -> list[bool]:
@@ -98,8 +106,8 @@ class Preparation:
         return [of_categories.start <= place < of_categories.stop for place in range(width)]
 
 
-def learn_preparation(frame: pd.DataFrame, way: Way) -> Preparation:
-    """Learn the way from frames to matrices from the training rows."""
+def learn_preparation(frame: pd.DataFrame, way: Way) -> tuple[Preparation, Array]:
+    """Learn the way from frames to matrices from the training rows, and return these rows' matrix with it."""
     from sklearn.compose import ColumnTransformer
     from sklearn.impute import MissingIndicator, SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -107,44 +115,58 @@ def learn_preparation(frame: pd.DataFrame, way: Way) -> Preparation:
 
     if way not in get_args(Way):
         raise ValueError(f"preparation must be 'scaled', 'ordinal' or 'filled', not {way!r}")
-    varying, gaps = list[int](), list[int]()
-    categories: dict[int, list[str | None]] = {}
-    for place, name in enumerate(map(str, frame.columns)):
-        column = frame.iloc[:, place]
-        has_missing, has_values = bool(column.isna().any()), bool(column.notna().any())
-        if has_values and is_categorical(column, name):
-            found = _in_order({*labels(column, name)} - {None})
+    varying, gaps, texts = dict[int, Array](), dict[int, Array](), dict[int, Array]()
+    categories = list[list[str | None]]()
+    missing: Array = frame.isna().to_numpy()
+    for place, (name, column) in enumerate(frame.items()):
+        has_missing = missing[:, place].any()
+        if missing[:, place].all():
+            continue
+        if is_categorical(column, str(name)):
+            values = labels(column, str(name))
+            found = _in_order({*values} - {None})
             if len(found) > 1 or has_missing:
-                categories[place] = [*found, None] if has_missing and way == "scaled" else found
-        elif has_values and _varies(numbers(column, name)):
-            varying.append(place)
-        elif has_values and has_missing:
-            gaps.append(place)  # that a value is missing is all that it says
+                texts[place] = values
+                categories.append([*found, None] if has_missing and way == "scaled" else found)
+            continue
+        values = _numbers(column, str(name))
+        if mean_and_scale(values[~np.isnan(values)])[1] > 0:
+            varying[place] = values
+        elif has_missing:
+            gaps[place] = values  # that a value is missing is all that it says
     scaler, filler = StandardScaler(), SimpleImputer(strategy="median", add_indicator=True)
+    ends = np.cumsum([0, len(varying), len(gaps), len(texts)]).tolist()
+    of_numbers, of_gaps, of_texts = (list(range(*pair)) for pair in pairwise(ends))
     transformer = ColumnTransformer(
         [
-            ("numbers", scaler if way == "ordinal" else make_pipeline(scaler, filler), [f"x{i}" for i in varying]),
-            ("gaps", MissingIndicator(features="all"), [f"x{i}" for i in gaps]),
-            ("categories", _encoder(way, list(categories.values())), [f"x{i}" for i in categories]),
+            ("numbers", scaler if way == "ordinal" else make_pipeline(scaler, filler), of_numbers),
+            ("gaps", MissingIndicator(features="all"), of_gaps),
+            ("categories", _encoder(way, categories), of_texts),
         ],
         sparse_threshold=0,
     )
-    transformer.fit(_read(frame, varying + gaps, list(categories)))
-    return Preparation(varying + gaps, list(categories), transformer)
+    of_either = varying | gaps
+    table = _side_by_side([*of_either.values()], [*texts.values()], len(frame))
+    with config_context(**_UNCHECKED):
+        matrix = _cut(transformer.fit_transform(table))
+    return Preparation([*of_either], [*texts], transformer), matrix
 
 
-def _read(frame: pd.DataFrame, of_numbers: list[int], of_categories: list[int]) -> pd.DataFrame:
-    """Return columns, each named by its place, as float64 or as text with None where missing."""
-    columns: dict[str, Any] = {}
-    for place in of_numbers:
-        columns[f"x{place}"] = np.clip(numbers(frame.iloc[:, place], str(frame.columns[place])), -_GREATEST, _GREATEST)
-    for place in of_categories:
-        columns[f"x{place}"] = pd.Series(labels(frame.iloc[:, place], str(frame.columns[place])), dtype=object)
-    return pd.DataFrame(columns, index=range(len(frame)))
+def _numbers(column: pd.Series, name: str) -> Array:
+    return np.asarray(np.clip(numbers(column, name), -_GREATEST, _GREATEST))
 
 
-def _varies(values: Array) -> bool:
-    return mean_and_scale(np.clip(values[~np.isnan(values)], -_GREATEST, _GREATEST))[1] > 0
+def _side_by_side(of_numbers: list[Array], of_texts: list[Array], rows: int) -> Array:
+    """Return columns as one array, which a ColumnTransformer takes in half the time of a frame."""
+    columns = of_numbers + of_texts
+    table = np.empty((rows, len(columns)), dtype=object if of_texts else np.float64, order="F")
+    for place, column in enumerate(columns):
+        table[:, place] = column
+    return table
+
+
+def _cut(matrix: Any) -> Array:
+    return np.clip(np.asarray(matrix, dtype=np.float64), -LARGEST, LARGEST)
 
 
 def _encoder(way: Way, categories: list[list[str | None]]) -> Any:
@@ -205,8 +227,8 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
         frame, target = check_table(self, X, reset=True), self._learn_y(y)
         if len(frame) != len(target):
             raise ValueError(f"X has {len(frame)} rows and y has {len(target)}: inconsistent numbers of samples")
-        self.preparation_ = learn_preparation(frame, self.preparation)
-        self.estimator_ = self._fit_matrix(self.preparation_.matrix(frame), target, eval_set)
+        self.preparation_, matrix = learn_preparation(frame, self.preparation)
+        self.estimator_ = self._fit_matrix(matrix, target, eval_set)
         return self
 
     def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:

@@ -6,12 +6,13 @@ import hashlib
 import io
 import json
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from hopular.methods import methods
 from hopular.methods.prepared import (
@@ -131,8 +132,8 @@ def test_an_unfitted_model_is_not_saved(name, tmp_path):
 
 def test_scaled_is_standardised_filled_and_one_hot():
     X = pd.DataFrame({"n": [1.0, 3.0, np.nan, 5.0], "c": pd.Categorical(["a", "b", None, "a"])})
-    preparation = learn_preparation(X, "scaled")
-    matrix = preparation.matrix(X)
+    preparation, matrix = learn_preparation(X, "scaled")
+    assert np.array_equal(preparation.matrix(X), matrix)
     expected = np.sqrt(1.5)
     np.testing.assert_allclose(matrix[:, 0], [-expected, 0, 0, expected])
     assert matrix[:, 1:].tolist() == [[0, 1, 0, 0], [0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 0]]
@@ -141,11 +142,21 @@ def test_scaled_is_standardised_filled_and_one_hot():
     assert new.tolist() == [[LARGEST, 0, 0, 0, 0]]
 
 
+def test_a_transformer_that_was_fitted_to_a_frame_prepares_the_same():
+    """Models of format 2 were saved with one."""
+    X = pd.DataFrame({"n": [1.0, 3.0, np.nan, 5.0], "c": ["a", "b", None, "a"], "one": [2.0, 2.0, np.nan, 2.0]})
+    preparation, matrix = learn_preparation(X, "scaled")
+    groups = [(name, step, [f"x{i}" for i in columns]) for name, step, columns in preparation.transformer.transformers]
+    frame = pd.DataFrame({"x0": X["n"], "x1": X["one"], "x2": pd.Series(["a", "b", None, "a"], dtype=object)})
+    fitted_to_a_frame = clone(preparation.transformer).set_params(transformers=groups).fit(frame)
+    assert np.array_equal(replace(preparation, transformer=fitted_to_a_frame).matrix(X), matrix)
+
+
 def test_ordinal_keeps_gaps_and_filled_has_none():
     """A constant number says only where it is missing."""
     X = pd.DataFrame({"n": [2.0, np.nan, 2.0], "c": pd.Categorical(["10", "9", None])})
     new = pd.DataFrame({"n": [7.0], "c": ["11"]})
-    ordinal, filled = learn_preparation(X, "ordinal"), learn_preparation(X, "filled")
+    ordinal, filled = learn_preparation(X, "ordinal")[0], learn_preparation(X, "filled")[0]
     np.testing.assert_array_equal(ordinal.matrix(X), [[0, 1], [1, 0], [0, np.nan]])
     np.testing.assert_array_equal(ordinal.matrix(new), [[0, np.nan]])
     assert filled.matrix(X).tolist() == [[0, 1], [1, 0], [0, -1]]
@@ -155,7 +166,7 @@ def test_ordinal_keeps_gaps_and_filled_has_none():
 def test_rare_and_unseen_categories_share_a_column():
     names = [f"c{i}" for i in range(MAX_CATEGORIES + 5)]
     X = pd.DataFrame({"c": pd.Categorical(names + names[5:])})
-    preparation = learn_preparation(X, "scaled")
+    preparation, _ = learn_preparation(X, "scaled")
     assert preparation.matrix(X).shape[1] == MAX_CATEGORIES + 1
     rare = preparation.matrix(pd.DataFrame({"c": ["c0", "unseen", "c7", None]}))
     assert rare[:, -1].tolist() == [1, 1, 0, 1]
@@ -167,7 +178,7 @@ def test_the_order_of_categories_and_unused_ones_do_not_matter():
     plain = pd.DataFrame({"c": pd.Categorical(values)})
     other = pd.DataFrame({"c": pd.Categorical(values, categories=["z", "c", "b", "a"])})
     for way in ("scaled", "ordinal", "filled"):
-        assert np.array_equal(learn_preparation(plain, way).matrix(plain), learn_preparation(other, way).matrix(other))
+        assert np.array_equal(learn_preparation(plain, way)[1], learn_preparation(other, way)[1])
 
 
 def test_other_types_of_columns():
@@ -180,13 +191,13 @@ def test_other_types_of_columns():
             "object": pd.Series([1, 2.5, None], dtype=object),
         }
     )
-    preparation = learn_preparation(X, "ordinal")
+    preparation, _ = learn_preparation(X, "ordinal")
     assert preparation.categorical == [False, False, False, True, True]
     assert np.array_equal(np.isnan(preparation.matrix(X)), X[["date", "Int64", "object", "mixed", "flag"]].isna())
 
 
 def test_numbers_whose_squares_are_not_finite():
-    preparation = learn_preparation(pd.DataFrame({"n": [1e300, -1e300, 0.0, np.nan]}), "scaled")
+    preparation, _ = learn_preparation(pd.DataFrame({"n": [1e300, -1e300, 0.0, np.nan]}), "scaled")
     matrix = preparation.matrix(pd.DataFrame({"n": [1e300, 1e308, -1e300, 0.0, np.nan]}))
     expected = np.sqrt(1.5)
     np.testing.assert_allclose(matrix, [[expected, 0], [expected, 0], [-expected, 0], [0, 0], [0, 1]])
