@@ -5,14 +5,15 @@
 FOLDER holds one CSV per table, its target in the column `target`, and INDEX.csv with their names and tasks. Outer folds
 are five, shuffled with seed 0. Settings are chosen by `inner`, the out-of-fold loss on the training rows of an outer
 fold; `outer` is the loss on its test rows: log loss with probabilities clipped at 1e-6, or the RMSE divided by the
-standard deviation of the test targets. Results are appended to docs/development.csv as they come, and what is there
-already is not run again.
+standard deviation of the test targets. Results are appended to docs/development.csv as they come, with the commit of
+the project, and what is there already of this commit is not run again.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
+import subprocess
 import time
 import warnings
 from pathlib import Path
@@ -27,7 +28,7 @@ from hopular.data import load
 from hopular.data.dataset import Dataset
 
 RESULTS = Path(__file__).parents[1] / "docs" / "development.csv"
-COLUMNS = ("setting", "table", "fold", "inner", "outer", "seconds")
+COLUMNS = ("setting", "table", "fold", "inner", "outer", "seconds", "commit")
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "one member": {"n_members": 1},
@@ -95,11 +96,18 @@ def fit_catboost(data: Dataset, train: Any, test: Any) -> tuple[float, float]:
     return np.nan, normalised_rmse(model.predict(X.iloc[test]), y_test)
 
 
+def current_commit() -> str:
+    """Return the commit that this checkout is of."""
+    command = ["git", "-C", str(RESULTS.parent), "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
 def run(folder: Path, settings: list[str], tables: list[str], folds: list[int]) -> None:
     """Run what is not among the results yet, and append it to them."""
-    done = set()
+    done, commit = set(), current_commit()
     if RESULTS.exists():
         known = pd.read_csv(RESULTS)
+        known = known[known["commit"].isna() | (known["commit"] == commit)]  # CatBoost's results have none
         done = set(zip(known["setting"], known["table"], known["fold"], strict=True))
     else:
         RESULTS.write_text(",".join(COLUMNS) + "\n")
@@ -110,12 +118,13 @@ def run(folder: Path, settings: list[str], tables: list[str], folds: list[int]) 
                     continue
                 data = load(str(folder / f"{table}.csv"), target="target")
                 train, test = outer_folds(data)[fold]
-                start = time.process_time()
+                start, made_by = time.process_time(), "" if setting == "catboost" else commit
                 if setting == "catboost":
                     inner, outer = fit_catboost(data, train, test)
                 else:
                     inner, outer = fit_hopular(data, train, test, SETTINGS[setting])
-                row = (setting, table, fold, f"{inner:.5f}", f"{outer:.5f}", f"{time.process_time() - start:.1f}")
+                seconds = time.process_time() - start
+                row = (setting, table, fold, f"{inner:.5f}", f"{outer:.5f}", f"{seconds:.1f}", made_by)
                 with RESULTS.open("a", newline="") as file:
                     csv.writer(file).writerow(row)
                 print(*row, flush=True)

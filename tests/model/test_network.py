@@ -71,8 +71,8 @@ def read(module: SampleModule, state: Tensor, patterns: Tensor) -> Tensor:
 
 def sample_module(width: int, betas: list[float]) -> SampleModule:
     """One Hopfield network of full width whose biases are zero; beta is given as the softmax is to see it."""
-    arch = Architecture((1,), 0, n_networks=1, values="tied")
-    module = SampleModule(width, arch, Draw(range(len(betas)))).double().requires_grad_(False)
+    arch = Architecture((1,), 0, n_networks=1, embedding_dim=width, values="tied")
+    module = SampleModule(arch, Draw(range(len(betas)))).double().requires_grad_(False)
     module.set_beta(torch.tensor(betas, dtype=torch.double) * math.sqrt(width))
     for linear in (module.query, module.key, module.output):
         linear.weight.zero_()
