@@ -57,7 +57,7 @@ def confusion(truth: ArrayLike, predicted: ArrayLike, classes: Sequence[Any]) ->
     right, total = sum(count for (a, b), count in pairs.items() if a == b), sum(pairs.values())
     unknown = total - sum(known.values())
     title = f"{right:,} of {total:,} right" + (f", {unknown:,} of classes unknown to the model" if unknown else "")
-    return _picture(left + size + 110, top + size + 120, title, parts)
+    return _picture(max(left + size + 110, 380), top + size + 120, title, parts)
 
 
 def residuals(truth: ArrayLike, predicted: ArrayLike) -> str:
