@@ -28,7 +28,8 @@ client, study = open_store(), Study(open_storage(), "load")
 experiment, lineage = client.get_run(parent).info.experiment_id, Lineage("bench", dataset="load", method="none")
 while (slot := study.lease(range(slots))) is not None:
     record = Trial(slot, slot, {"p": slot}, "complete", 0.5, {"accuracy": 0.5})
-    if study.add(record, {}, {}):
+    study.start(slot, {}, {})
+    if study.add(record):
         log_trial(client, parent, lineage, record, experiment)
 """
 
