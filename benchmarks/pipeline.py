@@ -1,4 +1,4 @@
-"""What the pipeline costs beside fits and predictions: `python -m benchmarks.pipeline`, part of `make bench`.
+"""Measure what the pipeline costs beside fits and predictions: `python -m benchmarks.pipeline`, part of `make bench`.
 
 A benchmark is run by `hopular benchmark`, server start and imports included, with state of its own. Two figures are
 read from its tracking store, so that another version can be measured too (PYTHONPATH names its checkout):

@@ -1,4 +1,4 @@
-"""What it costs to log a trial to MLflow: `python -m benchmarks.tracking`.
+"""Measure what it costs to log a trial to MLflow: `python -m benchmarks.tracking`.
 
 A trial here has twenty parameters and a learning curve of a hundred points. One process writes, then four at once, each
 to a unit of its own in one sqlite store, as the workers of a benchmark do.

@@ -1,4 +1,4 @@
-"""What every part of the project needs: errors with a remedy, suggestions, retries, whole files, cores."""
+"""Small things that every part of the project needs: errors with a remedy, suggestions, retries, whole files, cores."""
 
 from __future__ import annotations
 

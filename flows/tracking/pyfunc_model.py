@@ -1,4 +1,4 @@
-"""What MLflow runs to serve a model of this project: a script that is stored beside the model's files, nothing pickled.
+"""Serve a model of this project through MLflow: a script that is stored beside the model's files, nothing pickled.
 
 `predict` gives the class or number of each row. With the parameter `probabilities` a classifier gives a column per
 class instead. Categories may come as strings or numbers; a feature that is missing in a row is null, and a category

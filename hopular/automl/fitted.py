@@ -35,7 +35,7 @@ class ModelError(InputError):
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a model beside its columns."""
+    """Facts about a fitted model, its columns aside."""
 
     method: str
     members: tuple[tuple[str, float], ...]  # methods and weights; one for a single model

@@ -124,7 +124,7 @@ def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], is_ranked: boo
 
 
 class _Progress:
-    """How many units there are and how many are over, from which the time left is guessed."""
+    """Counts of all units and of those that are over, from which the time left is guessed."""
 
     def __init__(self) -> None:
         self._units, self._over, self._reused, self._start = 0, 0, 0, time.monotonic()
@@ -247,7 +247,7 @@ def _what(event: Event) -> str:
 
 
 class _FitProgress:
-    """How the methods of a fit stand: the best trial of each, and how many there were. Many threads tell it."""
+    """The standing of each method in a fit: its best trial, and how many there were. Many threads add to it."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds, self._start, self._lock = seconds, time.monotonic(), threading.Lock()

@@ -52,7 +52,7 @@ SCORE_COLUMNS = tuple(item.name for item in fields(Score))
 
 @dataclass(frozen=True)
 class DatasetFacts:
-    """What a report says about a dataset."""
+    """Facts about a dataset that a report shows."""
 
     name: str
     task: Task
@@ -75,7 +75,7 @@ class DatasetFacts:
 
 @dataclass(frozen=True)
 class MethodFacts:
-    """What a report says about a method."""
+    """Facts about a method that a report shows."""
 
     title: str
     group: str

@@ -27,7 +27,7 @@ _KFOLD = r"^(kfold.*)-\d+$"  # ids of splits that test each row at most once; pu
 
 
 class Cost(NamedTuple):
-    """What a fitted model cost."""
+    """Seconds and memory of a fitted model."""
 
     seconds: float  # of the fit
     predict_seconds: float

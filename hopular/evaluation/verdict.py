@@ -18,7 +18,7 @@ from hopular.formatting import plural
 
 @dataclass(frozen=True, eq=False)
 class Standings:
-    """How the methods of a benchmark stand. Each figure is computed once, when first asked for.
+    """The standings of a benchmark's methods. Each figure is computed once, when first asked for.
 
     Whatever shows a benchmark takes this value: the terminal, the report, its plots and the tracking store.
     """

@@ -145,7 +145,7 @@ def retrieval_error_bound(patterns: Tensor, i: int, state: Tensor, fixed_point: 
 
 @dataclass(frozen=True)
 class Capacity:
-    """What Theorem 2 says about random patterns: they are stored with probability 1 - p, `n_patterns` of them."""
+    """The result of Theorem 2: `n_patterns` random patterns are stored with probability 1 - p."""
 
     a: float
     b: float

@@ -59,7 +59,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a case took, or why that is not known."""
+    """Memory and time of a case, or the reason why they are not known."""
 
     gib: float = _NAN
     milliseconds: float = _NAN

@@ -1,4 +1,4 @@
-"""What the page shows: ranks, tests and costs over all datasets, and a section about each dataset."""
+"""Sections of the page: ranks, tests and costs over all datasets, and one about each dataset."""
 
 from __future__ import annotations
 

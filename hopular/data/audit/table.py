@@ -1,4 +1,4 @@
-"""What every check of an audit works with: the cells of a dataset as numbers, and findings with their wording."""
+"""Material of every check of an audit: the cells of a dataset as numbers, and findings with their wording."""
 
 from __future__ import annotations
 
