@@ -6,7 +6,7 @@ FOLDER holds one CSV per table, its target in the column `target`, and INDEX.csv
 are five, shuffled with seed 0. Settings are chosen by `inner`, the out-of-fold loss on the training rows of an outer
 fold; `outer` is the loss on its test rows: log loss with probabilities clipped at 1e-6, or the RMSE divided by the
 standard deviation of the test targets. Results are appended to docs/development.csv as they come, with the commit of
-the project, and what is there already of this commit is not run again.
+the project, and what is there already of this commit is not run again. Without FOLDER, print the tables of all results.
 """
 
 from __future__ import annotations
@@ -43,6 +43,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "values replaced as published": {"replace_probability": 0.175},
     "learning rate 0.02": {"learning_rate": 0.02},
 }
+COMPARED = {
+    "default": "Hopular, 4 or 8 members",
+    "catboost": "CatBoost",
+    "3a96518": "Hopular before (one network, commit 3a96518)",
+}
+REGRESSION = ("budget_uk", "computers", "diamonds", "hedonic", "housing", "quakes", "sat_act", "wages")
 
 
 def clipped_log_loss(probabilities: np.ndarray[Any, Any], truth: Any, classes: Any) -> float:
@@ -126,17 +132,60 @@ def run(folder: Path, settings: list[str], tables: list[str], folds: list[int]) 
                 seconds = time.process_time() - start
                 row = (setting, table, fold, f"{inner:.5f}", f"{outer:.5f}", f"{seconds:.1f}", made_by)
                 with RESULTS.open("a", newline="") as file:
-                    csv.writer(file).writerow(row)
+                    csv.writer(file, lineterminator="\n").writerow(row)
                 print(*row, flush=True)
+
+
+def losses_by_table() -> pd.DataFrame:
+    """Return the mean test loss of each table (rows) and each setting in COMPARED (columns) over all five folds."""
+    results = pd.read_csv(RESULTS).drop_duplicates(["setting", "table", "fold"], keep="last")
+    results = results[results["setting"].isin(COMPARED)]
+    incomplete = results.groupby(["setting", "table"])["fold"].nunique() < 5
+    if incomplete.any():
+        raise ValueError(f"not all folds were run of {incomplete[incomplete].index.tolist()}: run them first")
+    return results.pivot_table(index="table", columns="setting", values="outer")[list(COMPARED)]
+
+
+def summary() -> str:
+    """Return the table of mean losses and times over all five folds in Markdown."""
+    losses = losses_by_table()
+    seconds = pd.read_csv(RESULTS).drop_duplicates(["setting", "table", "fold"], keep="last")
+    seconds = seconds.groupby("setting")["seconds"].mean()
+    numbers = losses.index.isin(REGRESSION)
+    lines = [
+        f"| default settings | {sum(~numbers)} tables: mean log loss | {sum(numbers)} tables: mean RMSE / std | "
+        f"all {len(losses)} | seconds a fit (one thread) |",
+        "|---|---|---|---|---|",
+    ]
+    means = pd.DataFrame({"classes": losses[~numbers].mean(), "numbers": losses[numbers].mean(), "all": losses.mean()})
+    for setting, title in COMPARED.items():
+        cells = [
+            f"**{value:.3f}**" if value == means[column].min() else f"{value:.3f}"
+            for column, value in means.loc[setting].items()
+        ]
+        lines.append(f"| {title} | {' | '.join(cells)} | {seconds[setting]:.0f} |")
+    return "\n".join(lines)
+
+
+def details() -> str:
+    """Return the table of mean losses of each table over all five folds in Markdown."""
+    lines = ["| table | Hopular | CatBoost | Hopular before |", "|---|---|---|---|"]
+    for table, losses in losses_by_table().iterrows():
+        cells = [f"**{value:.3f}**" if value == losses.min() else f"{value:.3f}" for value in losses]
+        lines.append(f"| {table} | {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--settings", nargs="+", default=["default", "catboost"], choices=["catboost", *SETTINGS])
     parser.add_argument("--tables", nargs="+")
     parser.add_argument("--folds", nargs="+", type=int, default=[0])
     chosen = parser.parse_args()
+    if chosen.folder is None:
+        print(summary(), details(), sep="\n\n")
+        return
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     tables = chosen.tables or pd.read_csv(chosen.folder / "INDEX.csv")["name"].tolist()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import development
 from hopular.cli.benchmark import Preset
 from hopular.data import expand
 from search_spaces.hopular import grid
@@ -138,6 +139,17 @@ def test_what_defaults_are_chosen_on_is_a_rule_and_no_page_claims_otherwise() ->
     recipe = " ".join((ROOT / "docs/default-recipe.md").read_text().split())
     assert "no part in choosing" not in recipe
     assert "45 % of the 856 test rows here are test rows there" in recipe
+
+
+def test_figures_of_the_development_suite_are_those_of_the_file() -> None:
+    recipe = (ROOT / "docs/default-recipe.md").read_text()
+    assert development.summary() in recipe
+    assert development.details() in recipe
+    assert development.summary() in (ROOT / "README.md").read_text()
+    losses = development.losses_by_table()
+    means = losses.mean()
+    assert f"The mean loss is {means['default'] / means['3a96518']:.3f} times what it was before" in recipe
+    assert f"better than CatBoost on {(losses['default'] < losses['catboost']).sum()} (" in recipe
 
 
 def test_the_notice_of_mlflows_page_is_explained() -> None:
