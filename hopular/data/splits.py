@@ -111,6 +111,38 @@ def _fixed(dataset: Dataset, protocol: Protocol, table: _Table) -> list[Split]:
     return splits
 
 
+FEW_ROWS, MANY_FOLDS = 1_000, 8  # tables of no more rows have so many inner folds
+SOME_ROWS, SOME_FOLDS = 20_000, 5  # larger ones have so many, and those beyond it a single one
+
+
+def inner_folds(dataset: Dataset, rows: Rows, seed: int = 0) -> list[tuple[Rows, Rows]]:
+    """Divide `rows` again and again into those to train on and those to validate on, in the order of the dataset.
+
+    Each row is a validation row once, but for rows that always train: those of rare classes, and with an order in time
+    the earlier half, which the folds' expanding windows begin with. A large table has a single fold.
+    """
+    table = _table(dataset, order_of(dataset, dataset.protocol))
+    share = dataset.protocol.valid_share
+    if len(rows) > SOME_ROWS:
+        return [_draw(rows, share, seed, table, "validation")]
+    wanted = MANY_FOLDS if len(rows) <= FEW_ROWS else SOME_FOLDS
+    if table.order == "time":
+        assert table.time is not None
+        moments = len(np.unique(table.time[rows]))
+        if moments <= wanted:  # too few to cut as often
+            return [_draw(rows, share, seed, table, "validation")]
+        starts = np.linspace(len(rows) // 2, len(rows), wanted, endpoint=False).astype(int)
+        blocks = _time_blocks(rows, starts.tolist(), table, "validation")
+        return [(np.sort(np.concatenate(blocks[:i])), np.sort(blocks[i])) for i in range(1, wanted + 1)]
+    free = rows[~_lone(rows, table)]
+    folds = min(wanted, len(np.unique(table.units[free])))
+    if folds < 2:
+        return [_draw(rows, share, seed, table, "validation")]  # which says what is wrong
+    parts = _test_parts(free, folds, seed, table)
+    pairs = [_keep_classes(np.setdiff1d(rows, part, assume_unique=True), part, table) for part in parts]
+    return [(train, valid) for train, valid in pairs if len(valid)]
+
+
 @dataclass(frozen=True)
 class _Table:
     """The facts that decide where the rows of a dataset go."""

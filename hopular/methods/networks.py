@@ -29,6 +29,7 @@ def network_method(
         packages=("torch",),
         model_packages=("safetensors",),
         has_curve=True,
+        takes_folds=True,
         needs_validation=True,
         uses_gpu=True,
         **facts,

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ from hopular.model.storage import load_model, save_model
 from hopular.model.trainer import Hook, Part, Result, train
 
 EvalSet = tuple[Any, Any]
+Folds = Sequence[tuple[Any, Any]]  # row positions to train on, and to hold out
 MEMBERS, FEW_ROWS, MANY_MEMBERS = 4, 500, 8  # members by default; those of tables up to so many rows, if not wide
 OUT_OF_FOLD = ("oof_proba_", "oof_prediction_")
 THREADED = 1 << 21  # multiplications of a member's largest product from which a second thread is worth its wait
@@ -153,19 +155,24 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         eval_set: EvalSet | None = None,
         hooks: Sequence[Hook] = (),
         checkpoint: str | os.PathLike[str] | None = None,
+        folds: Folds | None = None,
     ) -> Any:
         """Train on X and y. `eval_set=(X, y)` decides when to stop instead of rows of X; `hooks` follow training.
 
+        `folds` are pairs of row positions, to train on and to hold out, as scikit-learn's splitters give them: each
+        member holds out one of them, or several if there are fewer members; a single member becomes one for each.
         With a `checkpoint` training that was interrupted goes on from this file, bit for bit, and the file is renewed
         every minute; it is deleted in the end. If anything fails, the estimator stays as it was before.
         """
-        (error,) = fit_together([self], X, y, eval_set, [hooks], checkpoint)
+        (error,) = fit_together([self], X, y, eval_set, [hooks], checkpoint, folds)
         if error is not None:
             raise error
         return self
 
-    def _prepare(self, X: Any, y: Any, eval_set: EvalSet | None) -> _Prepared:
+    def _prepare(self, X: Any, y: Any, eval_set: EvalSet | None, folds: Folds | None) -> _Prepared:
         """Check and encode the input, and give each member its rows."""
+        if eval_set is not None and folds is not None:
+            raise ValueError("eval_set and folds were both given: name the rows that members stop by in one of them")
         self._check_parameters()
         frame = self._check_table(X, reset=True)
         target = self._check_y(y)
@@ -175,7 +182,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         if len(frame) < 2:
             raise ValueError(f"Found n_samples={len(frame)}: training needs at least 2 rows. Give more rows.")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        parts = self._divide(target, eval_set is not None, seed)
+        parts = self._divide(target, eval_set is not None, seed) if folds is None else self._take(folds, len(target))
         self.train_index_ = np.unique(torch.cat([part.train for part in parts]).numpy())
         attribute = self._target_attribute(target[self.train_index_])
         places = self._categorical_places(frame)
@@ -222,6 +229,22 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             return [Part(torch.from_numpy(train_places), torch.from_numpy(held_out))]
         folds = torch.from_numpy(assign_folds(n, members, classes, seed))
         return [Part((folds != k).nonzero().squeeze(1), (folds == k).nonzero().squeeze(1)) for k in range(members)]
+
+    def _take(self, folds: Folds, n: int) -> list[Part]:
+        """Give the members the rows of given folds; one that holds out several trains on what all of them train on."""
+        pairs = [(np.unique(train), np.unique(valid)) for train, valid in folds]
+        for train, valid in pairs:
+            rows = np.union1d(train, valid)
+            if not len(train) or not len(valid) or np.intersect1d(train, valid).size or rows[0] < 0 or rows[-1] >= n:
+                raise ValueError(f"folds must be pairs of positions below {n}, some in each part and none in both")
+        members = self.n_members or self._default_members(n, self.n_features_in_)
+        members = len(pairs) if members == 1 else min(members, len(pairs))
+        parts = []
+        for k in range(members):
+            train = reduce(np.intersect1d, [one for one, _ in pairs[k::members]])
+            valid = reduce(np.union1d, [one for _, one in pairs[k::members]])
+            parts.append(Part(torch.from_numpy(train), torch.from_numpy(valid)))
+        return parts
 
     def _threads(self, network: Network, recipe: Recipe) -> int:
         """Return how many threads pay: one, unless products are so large that their wait for each other is short."""
@@ -321,6 +344,7 @@ def fit_together(
     eval_set: EvalSet | None = None,
     hooks: Sequence[Sequence[Hook]] = (),
     checkpoint: str | os.PathLike[str] | None = None,
+    folds: Folds | None = None,
 ) -> list[Exception | None]:
     """Fit estimators to one table in one stack: each becomes what it would be by itself, for less time.
 
@@ -341,7 +365,7 @@ def fit_together(
 
     errors: list[Exception | None] = [None] * len(estimators)
     try:
-        prepared = [estimator._prepare(X, y, eval_set) for estimator in estimators]
+        prepared = [estimator._prepare(X, y, eval_set, folds) for estimator in estimators]
         for number, places in enumerate(_stacks(prepared)):
             path = None if checkpoint is None else f"{os.fspath(checkpoint)}{f'.{number}' if number else ''}"
             of_stack = _train_stack([prepared[i] for i in places], [hooks[i] for i in places], path)

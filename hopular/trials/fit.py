@@ -93,13 +93,18 @@ class Fitter:
         try:
             _make(problem.task, jobs[0], jobs[0].max_seconds)  # imports its library, which is no part of the fit
             limit = _seconds_for(jobs[0])
-            each = None if limit is None else limit / len(problem.folds)
+            is_stacked = len(problem.folds) > 1 and get_method(jobs[0].trial.method).takes_folds
+            fits = 1 if is_stacked else len(problem.folds)
+            each = None if limit is None else limit / fits
             for attempt in attempts:
-                attempt.estimators = [_make(problem.task, attempt.job, each) for _ in problem.folds]
+                attempt.estimators = [_make(problem.task, attempt.job, each) for _ in range(fits)]
             started()
             start = time.perf_counter()
-            for place in range(len(problem.folds)):
-                seconds += _fit_fold(problem, place, [one for one in attempts if one.error is None], report)
+            if is_stacked:
+                seconds = _fit_stack(problem, attempts, report)
+            else:
+                for place in range(fits):
+                    seconds += _fit_fold(problem, place, [one for one in attempts if one.error is None], report)
         except Exception as error:
             return [_ended_by(job.trial, error, (time.perf_counter() - start) / len(jobs)) for job in jobs]
         costs = {"fit_seconds": seconds / len(jobs), "max_seconds": None if limit is None else limit / len(jobs)}
@@ -197,6 +202,29 @@ def _fit_fold(problem: Problem, place: int, attempts: Sequence[_Attempt], report
     return fitted
 
 
+def _fit_stack(problem: Problem, attempts: Sequence[_Attempt], report: Report) -> float:
+    """Fit all attempts on all folds in one training, and take what each predicts for the rows that it held out."""
+    from hopular.model.table import fit_together
+
+    job, estimators = attempts[0].job, [attempt.estimators[0] for attempt in attempts]
+    hooks = [[_CurveHook(partial(report, one.place), one.job.criterion, 0, 1)] for one in attempts]
+    _seed(job.trial.seed)
+    start = time.perf_counter()
+    folds = [(fold.train, fold.valid) for fold in problem.folds]
+    errors = fit_together(estimators, problem.X, problem.y, hooks=hooks, folds=folds)
+    seconds = time.perf_counter() - start
+    for attempt, estimator, error in zip(attempts, estimators, errors, strict=True):
+        attempt.error = error
+        if error is None:
+            is_regression = problem.task == "regression"
+            held_out = np.asarray(estimator.oof_prediction_ if is_regression else estimator.oof_proba_)
+            predictions = held_out[np.concatenate([fold.valid for fold in problem.folds])].astype(np.float64)
+            attempt.predictions.append(_aligned(estimator, problem, predictions))
+            if not np.isfinite(predictions).all():
+                attempt.error = FloatingPointError("out-of-fold predictions are not finite numbers")
+    return seconds
+
+
 def _fit(part: Problem, job: Job, estimators: Sequence[Any], hooks: list[list[Any]]) -> Sequence[Exception | None]:
     """Fit the estimators, and return for each the error that ended it alone, if any."""
     _seed(job.trial.seed)
@@ -232,7 +260,7 @@ def _bag(problem: Problem, job: Job, estimators: list[Any]) -> Any:
 
 def _score(problem: Problem, attempt: _Attempt) -> Trial:
     """Return the trial with its score on the validation rows of all folds together."""
-    job, first, is_one = attempt.job, attempt.estimators[0], len(attempt.estimators) == 1
+    job, first, is_one = attempt.job, attempt.estimators[0], len(problem.folds) == 1
     predictions = np.concatenate(attempt.predictions)
     classes = [str(label) for label in getattr(first, "classes_", [])] if is_one else problem.classes
     metrics = _metrics(problem.task, predictions, problem.y_valid, classes)
