@@ -19,7 +19,7 @@ from hopular.util import did_you_mean
 Array = np.ndarray[Any, Any]
 _BINS = 15  # of the top probability, for the expected calibration error
 _LEAST = 1e-15  # the log loss takes smaller probabilities for this one
-_SHARES = ("accuracy", "balanced_accuracy", "macro_f1")  # 1 where all rows are right, 0 where all are wrong
+LABEL_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")  # 1 where all rows are right, 0 where all are wrong
 _CELLS = 2_000_000  # rows times bootstrap rounds that are computed at a time
 
 
@@ -73,6 +73,15 @@ def row_losses(task: Task, truth: Any, predictions: Any, classes: Any = None) ->
     return _squared_errors(rows) if task == "regression" else _log_losses(rows)
 
 
+def label_scores(metric: str, confusion: Array) -> Array:
+    """Return one of `LABEL_METRICS` for each of several confusion matrices: (matrices, true class, predicted class)."""
+    if metric not in LABEL_METRICS:
+        raise ValueError(f"metric {metric!r} needs more than labels: use one of {', '.join(LABEL_METRICS)}")
+    size = confusion.shape[-1]
+    cells = _Classes(np.repeat(np.arange(size), size), np.tile(np.arange(size), size), np.zeros((size * size, size)))
+    return _function(metric, "classification")(cells, confusion.reshape(-1, size * size))
+
+
 def bootstrap(
     task: Task,
     truth: Any,
@@ -99,7 +108,7 @@ def bootstrap(
     if not len(found):
         return float("nan"), float("nan")
     low, high = np.quantile(found, [0.025, 0.975])
-    if metric in _SHARES and low == high and low in (0.0, 1.0):
+    if metric in LABEL_METRICS and low == high and low in (0.0, 1.0):
         z = NormalDist().inv_cdf(0.975)
         return (0.0, z * z / (n + z * z)) if low == 0 else (n / (n + z * z), 1.0)
     return float(low), float(high)
