@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sklearn import metrics as sklearn_metrics
 from statsmodels.stats.proportion import proportion_confint
 
-from hopular.evaluation.metrics import METRICS, PRIMARY, bootstrap, evaluate
+from hopular.evaluation.metrics import LABEL_METRICS, METRICS, PRIMARY, bootstrap, evaluate, label_scores
 from hopular.trials.fit import score_rows
 
 CLASSES = np.array(["a", "b", "c"])
@@ -222,3 +222,15 @@ def test_all_right_or_all_wrong_is_not_certain(metric: str, is_right: bool):
     p = [[0.9, 0.1], [0.1, 0.9]] * 20 if is_right else [[0.1, 0.9], [0.9, 0.1]] * 20
     expected = proportion_confint(40 if is_right else 0, 40, method="wilson")
     assert bootstrap("classification", truth, p, ["a", "b"], metric, rounds=50) == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("metric", LABEL_METRICS)
+def test_label_metrics_of_confusion_matrices_are_those_of_their_rows(metric: str) -> None:
+    tables, expected = [], []
+    for seed in (0, 1):
+        truth, p = classification(50, seed)
+        tables.append(sklearn_metrics.confusion_matrix(truth, CLASSES[p.argmax(axis=1)], labels=CLASSES))
+        expected.append(evaluate("classification", truth, p, CLASSES)[metric])
+    assert label_scores(metric, np.array(tables, dtype=float)) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="needs more than labels"):
+        label_scores("log_loss", np.eye(3)[None])
