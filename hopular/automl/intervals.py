@@ -86,7 +86,7 @@ def _rank(level: float, rows: int) -> int:
 
 
 def _absolute(residuals: Array) -> Array:
-    absolute = np.abs(np.asarray(residuals, float))
+    absolute: Array = np.abs(np.asarray(residuals, float))
     if not np.isfinite(absolute).all():
         raise ValueError(f"{int((~np.isfinite(absolute)).sum())} of {len(absolute)} residuals are not finite numbers")
     return absolute
@@ -98,7 +98,8 @@ def _smallest(predicted: Array, by_fold: list[Array], rank: int, middle: float) 
     The m sums of a row are never made. `middle` is the rank-th smallest residual, so the answer lies between the lowest
     and the highest prediction plus `middle`; that range is halved, each time counting the sums in the lower part.
     """
-    low, high = predicted.min(axis=0) + middle, predicted.max(axis=0) + middle
+    low: Array = predicted.min(axis=0) + middle
+    high: Array = predicted.max(axis=0) + middle
     for _ in range(_HALVINGS):
         half = low + (high - low) / 2
         below = np.zeros(len(half), dtype=np.int64)
