@@ -19,13 +19,16 @@ import numpy as np
 import pandas as pd
 
 from hopular import __version__, formatting
-from hopular.data.schema import Schema
+from hopular.automl.intervals import check_level, cv_plus
+from hopular.data.schema import Schema, learn_features, without_codes
+from hopular.evaluation.metrics import evaluate
 from hopular.evaluation.results import Delivered, Results, model_title, title
 from hopular.methods.saved import load_model
 from hopular.util import InputError
 
 FORMAT = 3  # of the folder; raised when an older reader would misunderstand it
 NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
+_NO_FOLDS = "the model keeps no out-of-fold predictions, which intervals are made of: fit it again with this version"
 RESULTS_FOLDER, REPORT_FILE, COMMAND_FILE = "results", "report.html", "command.txt"
 
 
@@ -74,6 +77,19 @@ class Facts:
 
 
 @dataclass(frozen=True, eq=False)
+class OutOfFold:
+    """The rows of the table that were held out once, and what the model says of each without having seen it.
+
+    No row scores a choice that it took part in.
+    """
+
+    rows: np.ndarray[Any, Any]  # (n,) positions in the table
+    fold: np.ndarray[Any, Any]  # (n,) number of the fold that held the row out
+    truth: np.ndarray[Any, Any]  # (n,) text for classes
+    predictions: np.ndarray[Any, Any]  # (n, classes) probabilities, or (n,) numbers
+
+
+@dataclass(frozen=True, eq=False)
 class Fitted:
     """A fitted model. `leaderboard` has a row per method with its scores; `results` is what a report is made of."""
 
@@ -84,6 +100,7 @@ class Fitted:
     left_out: Mapping[str, str]  # methods that were not used, and why
     folder: Path  # of the saved model
     _keeper: Any = field(default=None, repr=False)  # removes the folder when nobody needs it any more
+    out_of_fold: OutOfFold | None = None  # None of a model of an earlier version
 
     @cached_property
     def model(self) -> Any:
@@ -103,6 +120,47 @@ class Fitted:
             raise ModelError(f"the model predicts numbers of {self.schema.target!r}, which have no probabilities")
         features = self.read(frame)[0]
         return pd.DataFrame(self.model.predict_proba(features), columns=list(self.model.classes_), index=frame.index)
+
+    def predict_folds(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+        """Return what the models of each fold say about new rows: (K, n) numbers or (K, n, classes) probabilities."""
+        raise ModelError(_NO_FOLDS)
+
+    def predict_interval(self, frame: pd.DataFrame, level: float = 0.9) -> pd.DataFrame:
+        """Return bounds `low` and `high` that hold the number of a new row with a probability of about `level`."""
+        check_level(level)
+        if self.schema.task == "classification":
+            raise ModelError(
+                f"intervals are of numbers, and the model predicts classes of {self.schema.target!r}: use probabilities"
+            )
+        if (held := self.out_of_fold) is None:
+            raise ModelError(_NO_FOLDS)
+        low, high = cv_plus(self.predict_folds(frame), held.fold, held.truth - held.predictions, level)
+        return pd.DataFrame({"low": low, "high": high}, index=frame.index)
+
+    def score(self, X: pd.DataFrame, y: Any) -> float:
+        """Return the accuracy, or R² of a regression, on rows whose target is known; rows without it do not count."""
+        truth = self.read_truth(y)
+        known = truth.notna().to_numpy()
+        if len(truth) != len(X) or not known.any():
+            raise InputError(f"a score needs a value of {self.schema.target!r} for each of {len(X)} rows, got {len(y)}")
+        rows = X[known]
+        if self.schema.task == "regression":
+            return evaluate("regression", truth[known], self.predict(rows), metrics=["r2"])["r2"]
+        shares = self.predict_proba(rows)
+        return float(np.mean(shares.columns.to_numpy()[shares.to_numpy().argmax(axis=1)] == truth[known].to_numpy()))
+
+    def read_truth(self, values: Any) -> pd.Series[Any]:
+        """Return true values of the target as the model would predict them, text for classes; NaN where they miss."""
+        name = self.schema.target
+        column = pd.Series(np.asarray(values) if not isinstance(values, pd.Series) else values.to_numpy(), name=name)
+        known = without_codes(column.to_frame(), self.schema.missing)
+        if known[name].isna().all():
+            return known[name]
+        kind = "categorical" if self.schema.task == "classification" else "continuous"
+        learned = learn_features(known, {name: kind}).X
+        if name not in learned:  # blank in all rows
+            return pd.Series(np.nan, index=known.index, name=name)
+        return learned[name].astype(object) if kind == "categorical" else learned[name]
 
     def read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         """Return the features of new rows as the model takes them, and notes on what is ignored or is missing."""

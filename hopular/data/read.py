@@ -38,7 +38,8 @@ from hopular.data.text import (
 from hopular.formatting import some
 from hopular.util import did_you_mean
 
-SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".parquet", ".feather", ".arff", ".xlsx")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".dat")
+SUFFIXES = (*TEXT_SUFFIXES, ".parquet", ".feather", ".arff", ".xlsx")
 _COMPRESSIONS = (".gz", ".bz2", ".xz", ".zip")
 LIMIT = 2 * 1024**3  # most bytes that a compressed file may grow to
 _RATIO = 200  # times that a file may grow; one that grows more is a decompression bomb

@@ -56,8 +56,11 @@ class Body:
     names: list[str]
 
 
-def read_text(path: Path, data: bytes) -> tuple[pd.DataFrame, Style, list[str]]:
-    """Return the rows, the style of their numbers, and notes. Numbers that may have separated thousands stay text."""
+def read_text(path: Path, data: bytes, *, as_written: bool = False) -> tuple[pd.DataFrame, Style, list[str]]:
+    """Return the rows, the style of their numbers, and notes. Numbers that may have separated thousands stay text.
+
+    All of them do if `as_written`.
+    """
     lines, cut = first_lines(data)
     try:
         dialect = _dialect(lines)
@@ -75,6 +78,8 @@ def read_text(path: Path, data: bytes) -> tuple[pd.DataFrame, Style, list[str]]:
     dialect = _with_decimal(dialect, rows)
     names = column_names(path, first if named else None, len(first))
     body = Body(path, data, len("".join(lines[:above]).encode()), above, names)
+    if as_written:
+        return _read_csv(body, dialect, None, names), Style(dialect.delimiter), []
     frame = parse(body, dialect)
     doubtful, is_clear = _doubtful(frame, rows, dialect.decimal)
     if doubtful:
