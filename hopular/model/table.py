@@ -232,18 +232,19 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _take(self, folds: Folds, n: int) -> list[Part]:
         """Give the members the rows of given folds; one that holds out several trains on what all of them train on."""
-        pairs = [(np.unique(train), np.unique(valid)) for train, valid in folds]
-        for train, valid in pairs:
-            rows = np.union1d(train, valid)
-            if not len(train) or not len(valid) or np.intersect1d(train, valid).size or rows[0] < 0 or rows[-1] >= n:
+        pairs = [(np.unique(learned), np.unique(held_out)) for learned, held_out in folds]
+        for learned, held_out in pairs:
+            rows = np.union1d(learned, held_out)
+            is_mixed = np.intersect1d(learned, held_out).size > 0
+            if not len(learned) or not len(held_out) or is_mixed or rows[0] < 0 or rows[-1] >= n:
                 raise ValueError(f"folds must be pairs of positions below {n}, some in each part and none in both")
         members = self.n_members or self._default_members(n, self.n_features_in_)
         members = len(pairs) if members == 1 else min(members, len(pairs))
         parts = []
         for k in range(members):
-            train = reduce(np.intersect1d, [one for one, _ in pairs[k::members]])
-            valid = reduce(np.union1d, [one for _, one in pairs[k::members]])
-            parts.append(Part(torch.from_numpy(train), torch.from_numpy(valid)))
+            learned = reduce(np.intersect1d, [one for one, _ in pairs[k::members]])
+            held_out = reduce(np.union1d, [one for _, one in pairs[k::members]])
+            parts.append(Part(torch.from_numpy(learned), torch.from_numpy(held_out)))
         return parts
 
     def _threads(self, network: Network, recipe: Recipe) -> int:
