@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -56,24 +55,7 @@ _HEADINGS = {
 }
 
 
-@dataclass(frozen=True)
-class _ModelView:
-    """The model that a fit hands out, as the page shows it."""
-
-    method: str
-    title: str
-    sentence: str  # which rows it was trained on
-    members: tuple[tuple[str, str, float, int], ...]  # title, group, weight, rows
-    metrics: tuple[tuple[str, float], ...]  # on the test rows, of models trained on the training rows alone
-
-
-@dataclass(frozen=True)
-class _Tile:
-    """One figure at the top of the page."""
-
-    label: str
-    value: str
-    note: str
+_Tile = tuple[str, str, str]  # a figure at the top of the page: its label, value and note
 
 
 def write_report(
@@ -91,7 +73,7 @@ def write_report(
 
 def write_plots(standings: Standings, folder: Path) -> None:
     """Write the report's plots as files of their own, with the style that they have on the page."""
-    drawn = {"ranks": significance(standings).diagram}
+    drawn = {"ranks": significance(standings)[0]}
     drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(standings), 1)}
     css = (_FOLDER / "page.css").read_text(encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
@@ -110,10 +92,12 @@ def render(
 ) -> str:
     """Return the page as text."""
     results, board = standings.results, standings.table
+    diagram, sentences = significance(standings)
     rows = [{**row, "mark": mark} for row, mark in zip(board.to_dict("records"), rank_marks(board), strict=True)]
     return _template().render(
         headline=_in_two(standings.headline),
-        model=_model(results),
+        results=results,
+        model=results.delivered,
         meta=_meta(results, board),
         tiles=_tiles(standings),
         judged_by=" or ".join(
@@ -125,7 +109,8 @@ def render(
         copies={"Markdown": to_markdown(board), "CSV": to_csv(board), "LaTeX": to_latex(board)},
         notices=_notices(standings),
         changes=_changes(changes) if changes else None,
-        significance=significance(standings),
+        diagram=diagram,
+        sentences=sentences,
         pairs=pair_table(standings),
         chances=leader_chances(standings),
         costs=cost_plots(standings),
@@ -133,14 +118,9 @@ def render(
         sections=dataset_sections(standings),
         has_ours=OURS in set(board["method"]),
         ours_title=results.title(OURS),
-        paper=_paper_views(standings, footprint),
-        failures=[(results.title(unit.method), unit) for unit in standings.failed],
-        command=results.command,
-        provenance=results.made_with,
+        paper=[(table, *_columns_and_rows(table)) for table in paper_tables(standings, footprint)],
+        failures=standings.failed,
         makers=_makers(results),
-        settings=results.settings,
-        id=results.id,
-        created=_moment(results.created),
     )
 
 
@@ -153,6 +133,9 @@ def _template() -> Template:
     environment.globals |= {
         "formatting": formatting,
         "moment": _moment,
+        "capital": _capital,
+        "model_title": _model_title,
+        "model_scores": _model_scores,
         "nan": math.nan,
         "ours": OURS,
         "css": Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),
@@ -173,19 +156,18 @@ def _meta(results: Results, board: pd.DataFrame) -> list[str]:
     return [*(formatting.plural(count, noun) for count, noun in counts), _moment(results.created)]
 
 
-def _model(results: Results) -> _ModelView | None:
-    delivered = results.delivered
-    if delivered is None:
-        return None
-    scores = results.scores[results.scores["method"] == delivered.method].set_index("metric")["value"]
-    title = model_title([(results.title(name), weight) for name, weight, _ in delivered.members])
-    return _ModelView(
-        delivered.method,
-        title[0].upper() + title[1:],
-        delivered.trained_on[0].upper() + delivered.trained_on[1:],
-        tuple((results.title(name), results.group(name), weight, rows) for name, weight, rows in delivered.members),
-        tuple((METRICS[str(name)].title, float(value)) for name, value in scores.items()),
-    )
+def _model_title(results: Results, model: Delivered) -> str:
+    return _capital(model_title([(results.title(name), weight) for name, weight, _ in model.members]))
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def _model_scores(results: Results, model: Delivered) -> list[tuple[str, float]]:
+    """Return title and value of each metric of a delivered model's method, trained on the training rows alone."""
+    scores = results.scores[results.scores["method"] == model.method]
+    return [(METRICS[name].title, value) for name, value in zip(scores["metric"], scores["value"], strict=True)]
 
 
 def _tiles(standings: Standings) -> list[_Tile]:
@@ -196,13 +178,13 @@ def _tiles(standings: Standings) -> list[_Tile]:
     best = placed[placed["place"] == 1]
     if len(best):
         leader = best["title"].iloc[0] if len(best) == 1 else f"{len(best)} methods tie"
-        tiles.append(_Tile("Best mean rank", leader, f"mean rank {formatting.number(best['mean_rank'].iloc[0])}"))
+        tiles.append(("Best mean rank", leader, f"mean rank {formatting.number(best['mean_rank'].iloc[0])}"))
     for _, mine in placed[placed["method"] == OURS].iterrows():
         place = f"{formatting.place(mine['place'])} of {len(placed)}"
-        tiles.append(_Tile(mine["title"], place, f"mean rank {formatting.number(mine['mean_rank'])}"))
+        tiles.append((mine["title"], place, f"mean rank {formatting.number(mine['mean_rank'])}"))
     doubtful = sum(facts.is_doubtful for facts in results.datasets)
     note = f"{doubtful} with serious findings" if doubtful else "none with serious findings"
-    return [*tiles, _Tile("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(standings)]
+    return [*tiles, ("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(standings)]
 
 
 def _model_tiles(results: Results, delivered: Delivered) -> list[_Tile]:
@@ -213,13 +195,13 @@ def _model_tiles(results: Results, delivered: Delivered) -> list[_Tile]:
     used = formatting.whole(min(rows)) if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
     shares = formatting.plural(len(delivered.members), "member")
     return [
-        _Tile(
+        (
             "The model",
             results.title(delivered.method),
             shares if len(delivered.members) > 1 else "chosen by validation",
         ),
-        _Tile(metric.title, formatting.score(float(scores["value"].iloc[0])), "on the test rows"),
-        _Tile("Rows trained on", used, f"of {total:,}"),
+        (metric.title, formatting.score(float(scores["value"].iloc[0])), "on the test rows"),
+        ("Rows trained on", used, f"of {total:,}"),
     ]
 
 
@@ -228,10 +210,10 @@ def _run_tiles(standings: Standings) -> list[_Tile]:
     results, failed, untried = standings.results, len(standings.failed), len(untried_units(standings.results))
     note = f"{failed} failed" if failed else "none failed"
     searches = formatting.whole(len(results.units) - untried)
-    tiles = [_Tile("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
+    tiles = [("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
     spent = sum(unit.search_seconds for unit in results.units)
     if spent:
-        tiles.append(_Tile("Search time", formatting.seconds(spent), "summed over all processes"))
+        tiles.append(("Search time", formatting.seconds(spent), "summed over all processes"))
     return tiles
 
 
@@ -266,32 +248,23 @@ def _notices(standings: Standings) -> list[str]:
     return notices
 
 
-@dataclass(frozen=True)
-class _MakerRow:
-    """Units of one method that were made with the same code, libraries and device."""
-
-    title: str
-    units: str
-    maker: Maker  # of the first of them
-
-
-def _makers(results: Results) -> list[_MakerRow]:
-    """List what the units of each method were made with, in one row unless they differ."""
-    groups: dict[tuple[object, ...], list[tuple[UnitResult, Maker]]] = defaultdict(list)
+def _makers(results: Results) -> list[tuple[str, str, Maker]]:
+    """Return titles of methods, their units, and what those were made with: in one row unless that differs."""
+    groups: dict[tuple[Any, ...], list[tuple[UnitResult, Maker]]] = defaultdict(list)
     for unit in results.units:
         if (maker := unit.maker) is not None:
             same = (maker.commit, maker.code, tuple(maker.versions.items()), maker.device)
             groups[unit.method, *same].append((unit, maker))
     counts = Counter(unit.method for unit in results.units)
     return [
-        _MakerRow(
-            title=results.title(units[0][0].method),
-            units=formatting.plural(len(units), "unit")
-            if len(units) == counts[units[0][0].method]
+        (
+            results.title(method),
+            formatting.plural(len(units), "unit")
+            if len(units) == counts[method]
             else ", ".join(f"{unit.dataset} {unit.split}" for unit, _ in units),
-            maker=min((maker for _, maker in units), key=lambda maker: maker.made),
+            min((maker for _, maker in units), key=lambda maker: maker.made),
         )
-        for units in groups.values()
+        for (method, *_), units in groups.items()
     ]
 
 
@@ -344,47 +317,22 @@ def _moment(created: str) -> str:
 # -------------------------------------------------------------------------------------------------- the paper's tables
 
 
-@dataclass(frozen=True)
-class _Heading:
-    """A column of a table."""
-
-    heading: str
-    is_number: bool
-
-
-@dataclass(frozen=True)
-class _PaperView:
-    """A table of the paper, ready to be shown; each cell is a value to sort by and its text."""
-
-    title: str
-    note: str
-    has_ours: bool
-    columns: tuple[_Heading, ...]
-    rows: tuple[tuple[tuple[Any, str], ...], ...]
-
-
-def _paper_views(standings: Standings, footprint: pd.DataFrame | None) -> list[_PaperView]:
-    """Return all tables, those first of which something was run here."""
-    views = [_view(table) for table in paper_tables(standings, footprint)]
-    return sorted(views, key=lambda view: not view.has_ours)
-
-
-def _view(table: PaperTable) -> _PaperView:
+def _columns_and_rows(table: PaperTable) -> tuple[list[tuple[str, bool]], list[tuple[tuple[Any, str], ...]]]:
+    """Return the heading of each column and whether it has numbers; and rows, of each cell what to sort by and show."""
     frame = table.frame
     if "title" in frame.columns:  # the paper's name of a method says more than ours
         frame = frame.drop(columns="method")
     if "method" in frame.columns:
         frame = frame.assign(method=[title_of(name) for name in frame["method"]])
-    columns = tuple(
-        _Heading(
+    columns = [
+        (
             _HEADINGS.get(name, name.replace("_", " ").capitalize()),
             pd.api.types.is_numeric_dtype(frame[name]) and not pd.api.types.is_bool_dtype(frame[name]),
         )
         for name in frame.columns
-    )
+    ]
     cells = [_cells(frame[name], is_difference=name == "difference") for name in frame.columns]
-    rows = tuple(zip(*cells, strict=True))
-    return _PaperView(table.title, " ".join((f"{table.source}.", *table.notes)), table.has_ours, columns, rows)
+    return columns, list(zip(*cells, strict=True))
 
 
 def _cells(values: pd.Series[Any], *, is_difference: bool) -> list[tuple[Any, str]]:

@@ -19,6 +19,7 @@ from hopular.evaluation.results import DatasetFacts, Results, UnitResult, title
 from hopular.evaluation.scores import NORMAL, summarise
 from hopular.evaluation.significance import (
     ALPHA,
+    SignedRank,
     bayesian_signed_rank,
     cliques,
     complete,
@@ -36,14 +37,6 @@ _Summary = Mapping[tuple[str, str], Mapping[Any, Any]]  # rows of `summarise` of
 
 
 # ------------------------------------------------------------------------------------------------ over all the datasets
-
-
-@dataclass(frozen=True)
-class Significance:
-    """The critical-difference diagram, and what the tests found or why they could not be made."""
-
-    diagram: Markup
-    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -67,16 +60,6 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Chance:
-    """The probabilities that the leader is better than another method in practice, about the same, or worse."""
-
-    title: str
-    better: float
-    same: float
-    worse: float
-
-
-@dataclass(frozen=True)
 class PairTable:
     """All methods against each other, best first; None on the diagonal."""
 
@@ -85,13 +68,13 @@ class PairTable:
     note: str
 
 
-def significance(standings: Standings) -> Significance:
-    """Describe Friedman's test, and draw mean ranks with Nemenyi's critical difference."""
+def significance(standings: Standings) -> tuple[Markup, list[str]]:
+    """Draw mean ranks with Nemenyi's critical difference, and say what Friedman's test found or why it was not made."""
     results = standings.results
     try:
         test = standings.friedman
     except ValueError as error:
-        return Significance(Markup(), (f"Ranks were not tested: {error}.",))
+        return Markup(), [f"Ranks were not tested: {error}."]
     difference = critical_difference(test.n_methods, test.n_datasets)
     means = complete(standings.ranks).mean(axis=0)
     titles = _distinct_titles(results, [str(name) for name in means.index])
@@ -110,7 +93,7 @@ def significance(standings: Standings) -> Significance:
     if test.left_out:
         names = ", ".join(results.title(name) for name in test.left_out)
         sentences.append(f"Left out, because they were not run on every dataset: {names}.")
-    return Significance(Markup(diagram), tuple(sentences))
+    return Markup(diagram), sentences
 
 
 def pair_table(standings: Standings) -> PairTable | None:
@@ -136,8 +119,8 @@ def pair_table(standings: Standings) -> PairTable | None:
     return PairTable(tuple(standings.results.title(name) for name in order), rows, note)
 
 
-def leader_chances(standings: Standings) -> tuple[str, list[Chance]]:
-    """Return the leader's title, and the Bayesian signed-rank test of it against each other method with a place.
+def leader_chances(standings: Standings) -> tuple[str, list[tuple[str, SignedRank]]]:
+    """Return the leader's title, and those of the others with a place with the Bayesian signed-rank test against them.
 
     There are none if the lead is shared, or if there are fewer than two datasets.
     """
@@ -150,11 +133,7 @@ def leader_chances(standings: Standings) -> tuple[str, list[Chance]]:
     for a, b, gain in differences(standings.scores[names], standings.directions, standings.missing[names]):
         if leader in (a, b):
             found[b if a == leader else a] = bayesian_signed_rank(gain if a == leader else -gain, _ROPE)
-    return results.title(leader), [
-        Chance(results.title(name), found[name].a_better, found[name].equivalent, found[name].b_better)
-        for name in names
-        if name != leader
-    ]
+    return results.title(leader), [(results.title(name), found[name]) for name in names if name != leader]
 
 
 def cost_plots(standings: Standings) -> list[Markup]:
