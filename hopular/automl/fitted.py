@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +19,20 @@ import numpy as np
 import pandas as pd
 
 from hopular import __version__, formatting
+from hopular.automl.choice import OutOfFold
+from hopular.automl.explain import permutation_importance
 from hopular.automl.intervals import check_level, cv_plus
-from hopular.data.schema import Schema, learn_features, without_codes
+from hopular.data.schema import Schema
 from hopular.evaluation.metrics import evaluate
-from hopular.evaluation.results import Delivered, Results, model_title, title
+from hopular.evaluation.results import DatasetFacts, model_title, title
 from hopular.methods.saved import load_model
+from hopular.trials.trial import Trial
 from hopular.util import InputError
 
-FORMAT = 3  # of the folder; raised when an older reader would misunderstand it
+FORMAT = 4  # of the folder; raised when an older reader would misunderstand it
 NOTE_FILE, MODEL_FOLDER, ROWS_FILE = "hopular-model.json", "fitted", "training-rows.npy"
-_NO_FOLDS = "the model keeps no out-of-fold predictions, which intervals are made of: fit it again with this version"
-RESULTS_FOLDER, REPORT_FILE, COMMAND_FILE = "results", "report.html", "command.txt"
+EVIDENCE_FILE, REPORT_FILE, COMMAND_FILE = "out-of-fold.npz", "report.html", "command.txt"
+Array = np.ndarray[Any, Any]
 
 
 class ModelError(InputError):
@@ -40,67 +43,59 @@ class ModelError(InputError):
 class Facts:
     """Facts about a fitted model, its columns aside."""
 
-    method: str
-    members: tuple[tuple[str, float], ...]  # methods and weights; one for a single model
-    rows: tuple[int, ...]  # that each member was trained on
+    method: str  # of all members, or "ensemble"
+    members: tuple[tuple[str, float, Mapping[str, Any]], ...]  # methods, weights and parameters; one for a single model
+    rows: int  # that a member's fold models were trained on together
     table_rows: int
-    no_refit: str  # why a member was trained on the training rows alone; empty if none was
+    folds: int
+    held_out: int  # rows that were held out once, which the score is of
+    test_rows: int  # that nothing saw before the model was there
+    temperature: float
+    multipliers: tuple[float, ...] | None  # of each class's probability, before a class is predicted
+    row_seconds: float  # that the model needs for a row
     dataset: str
     fingerprint: str
     seed: int
-    metrics: Mapping[str, Mapping[str, float]]  # of "validation" and "test" rows, before the refit
+    metric: str  # that decided
+    metrics: Mapping[str, Mapping[str, float]]  # of "out_of_fold" and, if there were any, "test" rows
+    intervals: Mapping[str, Mapping[str, tuple[float, float]]]  # 95 %
     seconds: float  # that it took to find it
+    spent: Mapping[str, float]  # seconds by what they were spent on
     command: str
     version: str = __version__
 
     @property
     def title(self) -> str:
         """Name the model in words: 'LightGBM', or 'ensemble of LightGBM 60 %, Hopular 40 %'."""
-        return model_title([(title(name), weight) for name, weight in self.members])
+        return model_title([(title(name), weight) for name, weight, _ in self.members])
 
     @property
     def trained_on(self) -> str:
-        """Name the rows in words: 'trained on all 150 rows', or on how many of them and why not on all."""
-        who = "trained on" if len(set(self.rows)) == 1 else "members trained on"
-        if self.no_refit and len(set(self.rows)) == 1:
-            return f"{who} the {self.rows[0]:,} training rows of {self.table_rows:,}: {self.no_refit}"
-        said = f"{who} {formatting.of_rows(self.rows, self.table_rows)}"
-        if self.no_refit:
-            return f"{said}: {self.no_refit}"
-        return said if min(self.rows) == self.table_rows else f"{said}; validation rows tell networks when to stop"
-
-    @property
-    def delivered(self) -> Delivered:
-        """Return the model as a report names it."""
-        members = tuple((name, weight, rows) for (name, weight), rows in zip(self.members, self.rows, strict=True))
-        return Delivered(self.method, self.trained_on, members)
-
-
-@dataclass(frozen=True, eq=False)
-class OutOfFold:
-    """The rows of the table that were held out once, and what the model says of each without having seen it.
-
-    No row scores a choice that it took part in.
-    """
-
-    rows: np.ndarray[Any, Any]  # (n,) positions in the table
-    fold: np.ndarray[Any, Any]  # (n,) number of the fold that held the row out
-    truth: np.ndarray[Any, Any]  # (n,) text for classes
-    predictions: np.ndarray[Any, Any]  # (n, classes) probabilities, or (n,) numbers
+        """Name the rows in words: '8 fold models of each member, together trained on all 150 rows'."""
+        rows = formatting.of_rows([self.rows], self.table_rows)
+        if self.folds == 1:
+            return f"trained on {rows}; the others told when to stop, and which model is best"
+        return (
+            f"{self.folds} fold models{' of each member' if len(self.members) > 1 else ''}, trained on {rows} together"
+        )
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted model. `leaderboard` has a row per method with its scores; `results` is what a report is made of."""
+    """A fitted model. `leaderboard` has a row per method with its cross-fitted scores."""
 
     schema: Schema
     facts: Facts
     leaderboard: pd.DataFrame
-    results: Results
+    out_of_fold: OutOfFold
+    importance: pd.DataFrame | None  # of the columns: what shuffling one costs, with an interval
+    curve: Sequence[tuple[float, float]]  # seconds, and the lowest out-of-fold loss of a trial by then
+    described: DatasetFacts
     left_out: Mapping[str, str]  # methods that were not used, and why
     folder: Path  # of the saved model
+    table: pd.DataFrame | None = field(default=None, repr=False)  # the features, as long as the fit is in memory
+    trials: tuple[Trial, ...] = field(default=(), repr=False)  # all of them, as long as the fit is in memory
     _keeper: Any = field(default=None, repr=False)  # removes the folder when nobody needs it any more
-    out_of_fold: OutOfFold | None = None  # None of a model of an earlier version
 
     @cached_property
     def model(self) -> Any:
@@ -110,7 +105,7 @@ class Fitted:
         except (ValueError, OSError, ImportError) as error:
             raise ModelError(f"the model in {str(self.folder)!r} is damaged: {error} Or fit it again.") from error
 
-    def predict(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
+    def predict(self, frame: pd.DataFrame) -> Array:
         """Return the class or number of each row of a table, whose columns are found by name."""
         return np.asarray(self.model.predict(self.read(frame)[0]))
 
@@ -121,10 +116,6 @@ class Fitted:
         features = self.read(frame)[0]
         return pd.DataFrame(self.model.predict_proba(features), columns=list(self.model.classes_), index=frame.index)
 
-    def predict_folds(self, frame: pd.DataFrame) -> np.ndarray[Any, Any]:
-        """Return what the models of each fold say about new rows: (K, n) numbers or (K, n, classes) probabilities."""
-        raise ModelError(_NO_FOLDS)
-
     def predict_interval(self, frame: pd.DataFrame, level: float = 0.9) -> pd.DataFrame:
         """Return bounds `low` and `high` that hold the number of a new row with a probability of about `level`."""
         check_level(level)
@@ -132,53 +123,61 @@ class Fitted:
             raise ModelError(
                 f"intervals are of numbers, and the model predicts classes of {self.schema.target!r}: use probabilities"
             )
-        if (held := self.out_of_fold) is None:
-            raise ModelError(_NO_FOLDS)
+        held = self.out_of_fold
         low, high = cv_plus(self.predict_folds(frame), held.fold, held.truth - held.predictions, level)
         return pd.DataFrame({"low": low, "high": high}, index=frame.index)
 
     def score(self, X: pd.DataFrame, y: Any) -> float:
         """Return the accuracy, or R² of a regression, on rows whose target is known; rows without it do not count."""
-        truth = self.read_truth(y)
+        truth = self.schema.read_truth(y)
         known = truth.notna().to_numpy()
         if len(truth) != len(X) or not known.any():
             raise InputError(f"a score needs a value of {self.schema.target!r} for each of {len(X)} rows, got {len(y)}")
-        rows = X[known]
+        predicted, values = self.predict(X[known]), truth[known]
         if self.schema.task == "regression":
-            return evaluate("regression", truth[known], self.predict(rows), metrics=["r2"])["r2"]
-        shares = self.predict_proba(rows)
-        return float(np.mean(shares.columns.to_numpy()[shares.to_numpy().argmax(axis=1)] == truth[known].to_numpy()))
-
-    def read_truth(self, values: Any) -> pd.Series[Any]:
-        """Return true values of the target as the model would predict them, text for classes; NaN where they miss."""
-        name = self.schema.target
-        column = pd.Series(np.asarray(values) if not isinstance(values, pd.Series) else values.to_numpy(), name=name)
-        known = without_codes(column.to_frame(), self.schema.missing)
-        if known[name].isna().all():
-            return known[name]
-        kind = "categorical" if self.schema.task == "classification" else "continuous"
-        learned = learn_features(known, {name: kind}).X
-        if name not in learned:  # blank in all rows
-            return pd.Series(np.nan, index=known.index, name=name)
-        return learned[name].astype(object) if kind == "categorical" else learned[name]
+            return evaluate("regression", values, predicted, metrics=["r2"])["r2"]
+        return float(np.mean(predicted.astype(str) == values.to_numpy().astype(str)))
 
     def read(self, frame: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
         """Return the features of new rows as the model takes them, and notes on what is ignored or is missing."""
         return self.schema.apply(frame)
 
-    def why(self, frame: pd.DataFrame, k: int = 3) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    def predict_folds(self, frame: pd.DataFrame) -> Array:
+        """Return what each fold's models predict, without the others: (folds, rows), or with classes."""
+        X = self.read(frame)[0]
+        return np.stack([self.model.predict_fold(X, fold, self.facts.folds) for fold in range(self.facts.folds)])
+
+    def feature_importance(self) -> pd.DataFrame:
+        """Return what shuffling a column costs on rows held out: column, importance, low, high; the largest first."""
+        return self.measure_importance() if self.importance is None else self.importance
+
+    def measure_importance(self, should_stop: Callable[[], bool] = lambda: False) -> pd.DataFrame:
+        """Measure the importance of the columns; those that there is no time for are absent."""
+        if self.table is None:
+            raise ModelError("the importance of columns needs the table: it is measured when the model is fitted")
+        evidence = self.out_of_fold
+        return permutation_importance(
+            lambda fold, rows: self.model.predict_fold(rows, fold, self.facts.folds),
+            self.table.iloc[evidence.rows].reset_index(drop=True),
+            evidence.truth,
+            self.schema.classes or None,
+            evidence.fold,
+            seed=self.facts.seed,
+            should_stop=should_stop,
+        )
+
+    def why(self, frame: pd.DataFrame, k: int = 3) -> tuple[Array, Array]:
         """Return the k rows of the training table, from 0 on, that Hopular read each answer from, and their weights.
 
-        ModelError if the model is another one, or an ensemble without Hopular.
+        ModelError if it is not part of the model.
         """
-        members = getattr(self.model, "estimators_", None) if self.facts.method == "ensemble" else [self.model]
-        names = [name for name, _ in self.facts.members]
+        names = [name for name, _, _ in self.facts.members]
         if "hopular" not in names:
             raise ModelError(
                 f"there are no training rows behind an answer of {self.facts.title}: only Hopular reads its answers "
                 "from them. Fit with --methods hopular to have it"
             )
-        hopular = (members or [])[names.index("hopular")]
+        hopular = self.model.estimators_[names.index("hopular")]
         rows = np.load(self.folder / ROWS_FILE, allow_pickle=False)
         places, weights = hopular.retrieve(self.read(frame)[0], k=min(k, len(hopular.train_index_)))
         return rows[places], weights
@@ -205,24 +204,31 @@ class Fitted:
         return Path(folder)
 
     def _write(self, folder: Path) -> None:
-        from hopular.evaluation.verdict import Standings
-        from hopular.report.page import write_report
+        from hopular.automl.story import write_report
 
         os.chmod(folder, 0o755)  # a temporary folder is for its owner alone
         shutil.copytree(self.folder / MODEL_FOLDER, folder / MODEL_FOLDER)
         if (self.folder / ROWS_FILE).is_file():
             shutil.copy2(self.folder / ROWS_FILE, folder / ROWS_FILE)
-        self.results.save(folder / RESULTS_FOLDER)
-        write_report(Standings(self.results), folder / REPORT_FILE)
+        evidence = {name: value for name, value in vars(self.out_of_fold).items() if value is not None}
+        np.savez_compressed(folder / EVIDENCE_FILE, **evidence)
         (folder / COMMAND_FILE).write_text(f"{self.facts.command}\n", encoding="utf-8")
         note = {
             "format": FORMAT,
             "facts": asdict(self.facts),
             "schema": self.schema.to_json(),
-            "leaderboard": json.loads(self.leaderboard.to_json(orient="records")),
+            "leaderboard": _records(self.leaderboard),
+            "importance": None if self.importance is None else _records(self.importance),
+            "curve": [list(point) for point in self.curve],
+            "described": asdict(self.described),
             "left_out": dict(self.left_out),
         }
         (folder / NOTE_FILE).write_text(json.dumps(note, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_report(self, folder / REPORT_FILE)
+
+
+def _records(table: pd.DataFrame) -> Any:
+    return json.loads(table.to_json(orient="records", double_precision=15))
 
 
 def load_fitted(folder: str | os.PathLike[str]) -> Fitted:
@@ -230,27 +236,29 @@ def load_fitted(folder: str | os.PathLike[str]) -> Fitted:
     path = Path(folder)
     note = _read_note(path)
     try:
-        results = Results.load(path / RESULTS_FOLDER)
-        facts = note["facts"] if note["format"] == FORMAT else _older_facts(note["facts"], results.datasets[0].rows)
-        members = tuple((str(name), float(share)) for name, share in facts["members"])
-        rows = tuple(int(count) for count in facts["rows"])
+        facts, described = note["facts"], note["described"]
+        members = tuple((str(name), float(share), params) for name, share, params in facts["members"])
+        multipliers = None if facts["multipliers"] is None else tuple(facts["multipliers"])
+        intervals = {
+            part: {name: (float(low), float(high)) for name, (low, high) in found.items()}
+            for part, found in facts["intervals"].items()
+        }
+        findings, notes = tuple(map(tuple, described["findings"])), tuple(described["notes"])
+        with np.load(path / EVIDENCE_FILE, allow_pickle=False) as evidence:
+            out_of_fold = OutOfFold(**{name: evidence[name] for name in evidence.files})
         return Fitted(
             schema=Schema.from_json(note["schema"]),
-            facts=Facts(**{**facts, "members": members, "rows": rows}),
+            facts=Facts(**{**facts, "members": members, "multipliers": multipliers, "intervals": intervals}),
             leaderboard=pd.DataFrame(note["leaderboard"]),
-            results=results,
+            out_of_fold=out_of_fold,
+            importance=None if note["importance"] is None else pd.DataFrame(note["importance"]),
+            curve=[(float(seconds), float(loss)) for seconds, loss in note["curve"]],
+            described=DatasetFacts(**{**described, "findings": findings, "notes": notes}),
             left_out=note["left_out"],
             folder=path,
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OSError) as error:
         raise ModelError(f"the model in {str(path)!r} is damaged ({error}): fit it again") from error
-
-
-def _older_facts(values: Mapping[str, Any], table_rows: int) -> dict[str, Any]:
-    """Return the facts of a note up to format 2, which had one number of rows for all members."""
-    rest = {name: value for name, value in values.items() if name != "trained_on"}
-    no_refit = "" if values["trained_on"] == "all rows" else "it was not refitted"
-    return {**rest, "rows": [values["rows"]] * len(values["members"]), "table_rows": table_rows, "no_refit": no_refit}
 
 
 def check_target(folder: Path) -> None:
@@ -288,9 +296,9 @@ def _read_note(folder: Path) -> dict[str, Any]:
         found = note["format"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{str(file)!r} is damaged ({error}): fit the model again") from error
-    if found not in (1, 2, FORMAT):
+    if found != FORMAT:
         raise ModelError(
-            f"the model in {str(folder)!r} has format {found!r}, and this version of hopular reads up to {FORMAT}: "
+            f"the model in {str(folder)!r} has format {found!r}, and this version of hopular reads {FORMAT}: "
             "fit it again, or use the version that made it"
         )
     return note

@@ -1,15 +1,29 @@
-"""The portfolio: methods that take part in a fit, the cheap ones first, and why the others do not."""
+"""The portfolio: which methods take part in a fit, why the others do not, and which settings are tried first.
+
+Those are data: the settings that were, together, the best to begin with on the development tables
+(benchmarks/portfolio.py made the list).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import get_args
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, get_args
 
 from hopular.data.dataset import Task
 from hopular.methods import Method, MethodError, methods_named
 from hopular.methods.method import Group
 
+PORTFOLIO_FILE = Path(__file__).with_name("portfolio.json")
 DEFAULT_GROUPS = [group for group in get_args(Group) if group != "plain"]  # those are here for the paper's table
+Portfolio = Sequence[tuple[str, Mapping[str, Any]]]  # methods and their parameters, in the order to try them
+
+
+def read_portfolio(task: Task, file: Path = PORTFOLIO_FILE) -> Portfolio:
+    """Read the settings to try first."""
+    entries = json.loads(file.read_text(encoding="utf-8"))[task]
+    return [(str(entry["method"]), dict(entry["params"])) for entry in entries]
 
 
 def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
@@ -39,6 +53,8 @@ def choose_methods(task: Task, seconds: float, names: Sequence[str] | None = Non
 def _unusable(method: Method, task: Task) -> str:
     if task not in method.tasks:
         return f"is not for {task}"
+    if not method.is_savable:
+        return "cannot be saved without pickle, so that it cannot be part of a model"
     if method.missing_packages:
         return f"needs {', '.join(method.missing_packages)} ({method.install_command})"
     return ""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 OVER = ("done", "reused", "failed")  # stages at which a unit ends
 SHOWN_METHODS = 8  # of a fit, in the table
 SHOWN_DATASETS = 5  # of a benchmark, in the table: the latest ones
-FIT_STAGES = {"refit": "training the best once more, on all rows", "write": "writing model and report"}
+FIT_STAGES = {"choose": "choosing and explaining the model", "write": "writing model and report"}
 Listener = Callable[["Event"], None]
 Write = Callable[[str], None]
 
@@ -49,17 +49,20 @@ def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[
 
 
 @contextmanager
-def show_fit(seconds: float, is_quiet: bool = False) -> Iterator[Listener]:
-    """Give a listener for the events of a fit that ends in `seconds`: a picture, or a line per better model."""
+def show_fit(seconds: float | None, trials: int | None = None, is_quiet: bool = False) -> Iterator[Listener]:
+    """Give a listener for the events of a fit that ends in `seconds`, or after so many trials.
+
+    It draws a picture, or writes a line per better model.
+    """
     with _screen(is_quiet) as screen:
         if screen is None:
             yield lambda event: None
         elif screen.is_terminal:
-            picture = _FitPicture(seconds)
+            picture = _FitPicture(seconds, trials)
             with _live(screen, picture.draw):
                 yield picture
         else:
-            yield _FitLines(_writer(screen), seconds)
+            yield _FitLines(_writer(screen), seconds, trials)
 
 
 # ------------------------------------------------------------------------------------------------------------- shared
@@ -249,10 +252,20 @@ def _what(event: Event) -> str:
 class _FitProgress:
     """The standing of each method in a fit: its best trial, and how many there were. Many threads add to it."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds, self._start, self._lock = seconds, time.monotonic(), threading.Lock()
+    def __init__(self, seconds: float | None, wanted: int | None) -> None:
+        self._seconds, self._wanted = seconds, wanted
+        self._start, self._lock = time.monotonic(), threading.Lock()
         self._best: dict[str, Trial] = {}
         self._trials: dict[str, int] = {}
+
+    @property
+    def _done(self) -> tuple[float, float, str]:
+        """Return how much there is to do, how much of it is done, and what is left in words."""
+        if self._seconds is None:
+            tried = sum(self._trials.values())
+            return self._wanted or 1, tried, f"{tried} of {plural(self._wanted or 1, 'setting')}"
+        elapsed = min(time.monotonic() - self._start, self._seconds)
+        return self._seconds, elapsed, f"{_clock(self._seconds - elapsed)} left"
 
     def _add(self, trial: Trial) -> bool:
         """Take note of a trial; return whether it is the best of all."""
@@ -268,8 +281,8 @@ class _FitProgress:
 class _FitLines(_FitProgress):
     """Plain lines: one whenever a better model is found, and one per stage, each with the time left."""
 
-    def __init__(self, write: Write, seconds: float) -> None:
-        super().__init__(seconds)
+    def __init__(self, write: Write, seconds: float | None, wanted: int | None) -> None:
+        super().__init__(seconds, wanted)
         self._write = write
 
     def __call__(self, event: Event) -> None:
@@ -279,20 +292,19 @@ class _FitLines(_FitProgress):
             elif event.result is not None and self._add(event.result):
                 loss = event.result.metrics.get("log_loss")
                 details = _score(event.result) if loss is None else f"{_score(event.result)}, log loss {abs(loss):.4g}"
-                self._print(f"best so far: {_title(event.result)}, {details} on the validation rows")
+                self._print(f"best so far: {_title(event.result)}, {details} on rows held out")
             elif event.stage in FIT_STAGES:
                 self._print(FIT_STAGES[event.stage])
 
     def _print(self, text: str) -> None:
-        elapsed = time.monotonic() - self._start
-        self._write(f"{_clock(elapsed)}  {_clock(self._seconds - elapsed)} left  {text}")
+        self._write(f"{_clock(time.monotonic() - self._start)}  {self._done[2]}  {text}")
 
 
 class _FitPicture(_FitProgress):
     """The state of a fit."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
+    def __init__(self, seconds: float | None, wanted: int | None) -> None:
+        super().__init__(seconds, wanted)
         self._running, self._stage, self._methods = dict[str, float](), "getting ready", 0
 
     def __call__(self, event: Event) -> None:
@@ -315,9 +327,8 @@ class _FitPicture(_FitProgress):
         from hopular.evaluation.results import title
 
         with self._lock:
-            elapsed = min(time.monotonic() - self._start, self._seconds)
-            text = f"{_clock(self._seconds - elapsed)} left, {self._stage}"
-            parts: list[Any] = [Text(), _bar(self._seconds, elapsed, text), Text()]
+            whole, done, left = self._done
+            parts: list[Any] = [Text(), _bar(whole, done, f"{left}, {self._stage}"), Text()]
             if self._best:
                 parts += [self._standing(), Text()]
             now = [f"{title(name)} {time.monotonic() - since:.0f} s" for name, since in sorted(self._running.items())]
@@ -329,7 +340,7 @@ class _FitPicture(_FitProgress):
         order = sorted(self._best.values(), key=_loss)
         first = f"best so far, {len(order)} of {plural(self._methods, 'method')}"
         rows = [[_title(best), _score(best), str(self._trials[best.method])] for best in order[:SHOWN_METHODS]]
-        return _table([first, "validation", "settings tried"], rows, is_ranked=True)
+        return _table([first, "held out", "settings tried"], rows, is_ranked=True)
 
 
 def _plan(event: Event) -> str:

@@ -165,7 +165,7 @@ def _predict_table(
     _, notes = fitted.read(frame)
     if fitted.schema.task == "classification":
         shares = fitted.predict_proba(frame)
-        answers = pd.DataFrame({"prediction": shares.idxmax(axis=1)})
+        answers = pd.DataFrame({"prediction": fitted.predict(frame)}, index=shares.index)
         answers[[f"p({name})" for name in shares.columns]] = shares
     else:
         answers = pd.DataFrame({"prediction": fitted.predict(frame) + 0.0})  # no -0.0
@@ -202,7 +202,7 @@ def _scores(fitted: Fitted, frame: pd.DataFrame, answers: pd.DataFrame) -> list[
     if target not in frame:
         return []
     try:
-        truth = fitted.read_truth(frame[target])
+        truth = fitted.schema.read_truth(frame[target])
     except DataError as error:
         return [f"no score: {error}"]
     known = truth.notna()

@@ -118,6 +118,18 @@ class Schema:
         features = {column.name: _apply(column, known[column.name], notes) for column in self.columns}
         return pd.DataFrame(features, index=frame.index), notes
 
+    def read_truth(self, values: Any) -> pd.Series[Any]:
+        """Return true values of the target as a model predicts them, text for classes; NaN where they are missing."""
+        column = pd.Series(values.to_numpy() if isinstance(values, pd.Series) else np.asarray(values), name=self.target)
+        known = without_codes(column.to_frame(), self.missing)
+        if known[self.target].isna().all():
+            return known[self.target]
+        kind = "categorical" if self.task == "classification" else "continuous"
+        learned = learn_features(known, {self.target: kind}).X
+        if self.target not in learned:  # blank in all rows
+            return pd.Series(np.nan, index=known.index, name=self.target)
+        return learned[self.target].astype(object) if kind == "categorical" else learned[self.target]
+
     def to_json(self) -> dict[str, Any]:
         """Return the schema as values that JSON has."""
         return cast(dict[str, Any], json.loads(json.dumps(asdict(self))))

@@ -1,4 +1,8 @@
-"""A weighted mean of other methods, chosen greedily on the validation rows (Caruana et al. 2004)."""
+"""Ensemble: a weighted mean of fitted estimators.
+
+As a method of benchmarks it chooses its members greedily on the validation rows (Caruana et al. 2004). It is also what
+the fold models of a trial are together, its bag, and what `hopular fit` hands out: a blend of bags.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +74,10 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     _task: Task
+    weights_: Array
+    estimators_: list[Any]
+    temperature_: float = 1.0  # probabilities are softened by it: their logarithms are divided by it
+    multipliers_: Array | None = None  # of each class's probability, before the most probable class is taken
 
     def __init__(
         self,
@@ -166,16 +174,42 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         parts = (w * self._outputs(m, X) for w, m in zip(self.weights_, self.estimators_, strict=True))
         return np.asarray(sum(parts))
 
+    def predict_fold(self, X: Any, fold: int, folds: int) -> Array:
+        """Return what a blend of bags predicts with the models of one of `folds` alone."""
+        bags = zip(self.weights_, self.estimators_, strict=True)
+        return self._finish(np.asarray(sum(weight * self._of_fold(bag, X, fold, folds) for weight, bag in bags)))
+
+    def _of_fold(self, bag: Any, X: Any, fold: int, folds: int) -> Array:
+        """Return what the model of a fold predicts; a network has held out several folds with one member."""
+        if isinstance(bag, Ensemble):
+            return self._outputs(bag.estimators_[fold], X)
+        if folds > 1 and hasattr(bag, "predict_each"):
+            each = bag.predict_each(X)
+            return self._aligned(each[fold % len(each)], bag)
+        return self._outputs(bag, X)
+
+    def _finish(self, mean: Array) -> Array:
+        """Return the answer that the members' mean stands for."""
+        return mean
+
+    def _aligned(self, outputs: Array, member: Any) -> Array:
+        """Return what a member predicts in the order of this ensemble's classes."""
+        return np.asarray(outputs, dtype=np.float64)
+
     def save(self, path: str | Path) -> None:
         """Write every member with its own `save`, and what binds them together as JSON."""
         check_is_fitted(self, "estimators_")
+        lacking = [class_name(type(member)) for member in self.estimators_ if not hasattr(member, "save")]
+        if lacking:
+            raise NotImplementedError(f"{lacking[0]}, a member of the ensemble, cannot be saved")
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
         for place, member in enumerate(self.estimators_):
             member.save(folder / f"member-{place}")
         kinds = [class_name(type(member)) for member in self.estimators_]
         members = list(zip(self.member_names_, self.weights_.tolist(), kinds, strict=True))
-        _write_state(folder, members, self.n_features_in_, getattr(self, "classes_", None))
+        classes = getattr(self, "classes_", None)
+        _write_state(folder, members, self.n_features_in_, classes, self.temperature_, self.multipliers_)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -191,6 +225,8 @@ class Ensemble(BaseEstimator, ABC):  # type: ignore[misc]
         ensemble.estimators_, ensemble.weights_ = estimators, np.asarray(state["weights"])
         ensemble.member_names_ = [member["name"] for member in state["members"]]
         ensemble.n_features_in_ = state["n_features_in"]
+        ensemble.temperature_ = float(state.get("temperature", 1.0))
+        ensemble.multipliers_ = None if state.get("multipliers") is None else np.asarray(state["multipliers"])
         if "classes" in state:
             ensemble.classes_ = np.asarray(state["classes"]["values"], dtype=state["classes"]["dtype"])
         return ensemble
@@ -207,20 +243,28 @@ class EnsembleClassifier(ClassifierMixin, Ensemble):  # type: ignore[misc]
 
     def _outputs(self, member: Any, X: Any) -> Array:
         """Return the member's probabilities, in the order of this ensemble's classes."""
+        return self._aligned(member.predict_proba(X), member)
+
+    def _aligned(self, outputs: Array, member: Any) -> Array:
         places = {str(label): place for place, label in enumerate(self.classes_)}
-        found = np.asarray(member.predict_proba(X), dtype=np.float64)
-        outputs = np.zeros((len(found), len(places)))  # a class that the member has not seen is impossible to it
-        outputs[:, [places[str(label)] for label in member.classes_]] = found
-        return outputs
+        aligned = np.zeros((len(outputs), len(places)))  # a class that the member has not seen is impossible to it
+        aligned[:, [places[str(label)] for label in member.classes_]] = outputs
+        return aligned
+
+    def _finish(self, mean: Array) -> Array:
+        shares = mean / mean.sum(axis=1, keepdims=True)
+        return np.asarray(shares if self.temperature_ == 1.0 else soften(shares, self.temperature_))
 
     def predict_proba(self, X: Any) -> Array:
         """Return class probabilities, columns in the order of `classes_`."""
-        mean = self._mean(X)
-        return np.asarray(mean / mean.sum(axis=1, keepdims=True))
+        return self._finish(self._mean(X))
 
     def predict(self, X: Any) -> Array:
-        """Return the most probable class of each row."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+        """Return the most probable class of each row, by probabilities times the multipliers of classes if any."""
+        shares = self.predict_proba(X)
+        return np.asarray(
+            self.classes_[(shares if self.multipliers_ is None else shares * self.multipliers_).argmax(1)]
+        )
 
 
 class EnsembleRegressor(RegressorMixin, Ensemble):  # type: ignore[misc]
@@ -245,14 +289,27 @@ def member_names(folder: Path) -> list[str]:
     return [member["name"] for member in json.loads(file.read_text())["members"]] if file.exists() else []
 
 
+def soften(probabilities: Array, temperature: float) -> Array:
+    """Return probabilities whose logarithms are divided by a temperature."""
+    powers = np.clip(probabilities, 1e-15, 1.0) ** (1.0 / temperature)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
 def _write_state(
-    folder: Path, members: Sequence[tuple[str, float, str]], n_features: int, classes: Array | None
+    folder: Path,
+    members: Sequence[tuple[str, float, str]],
+    n_features: int,
+    classes: Array | None,
+    temperature: float = 1.0,
+    multipliers: Sequence[float] | Array | None = None,
 ) -> None:
     """Write what binds the members (method, weight, class) together."""
     state: dict[str, Any] = {
         "members": [{"name": name, "class": kind} for name, _, kind in members],
         "weights": [weight for _, weight, _ in members],
         "n_features_in": n_features,
+        "temperature": temperature,
+        "multipliers": None if multipliers is None else [float(value) for value in multipliers],
     }
     if classes is not None:
         state["classes"] = {"values": classes.tolist(), "dtype": str(classes.dtype)}
@@ -260,7 +317,13 @@ def _write_state(
 
 
 def write_ensemble(
-    folder: Path, members: Sequence[tuple[str, float, Path]], n_features: int, classes: Sequence[str] | None
+    folder: Path,
+    members: Sequence[tuple[str, float, Path]],
+    n_features: int,
+    classes: Sequence[str] | None,
+    *,
+    temperature: float = 1.0,
+    multipliers: Sequence[float] | None = None,
 ) -> None:
     """Write an ensemble as `hopular.methods.saved.save_model` does, from saved members, none of which is loaded.
 
@@ -272,7 +335,8 @@ def write_ensemble(
         noted.append((name, weight, json.loads((saved / CLASS_FILE).read_text(encoding="utf-8"))["class"]))
         copy = shutil.copytree if (saved / CONTENT).is_dir() else shutil.copy2
         copy(saved / CONTENT, content / f"member-{place}")
-    _write_state(content, noted, n_features, None if classes is None else np.array(classes, dtype=object))
+    labels = None if classes is None else np.array(classes, dtype=object)
+    _write_state(content, noted, n_features, labels, temperature, multipliers)
     kind = EnsembleRegressor if classes is None else EnsembleClassifier
     note = {"format": FORMAT, "class": class_name(kind)}
     (folder / CLASS_FILE).write_text(json.dumps(note), encoding="utf-8")

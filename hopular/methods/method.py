@@ -63,6 +63,7 @@ class Method:
     retrieves: bool = False  # its estimator's `retrieve` names the training rows that a prediction was read from
     shares: tuple[str, ...] = ()  # parameters in which settings may differ that share one training
     uses_gpu: bool = False
+    is_savable: bool = True  # without pickle
     notes: tuple[str, ...] = ()
 
     def architecture_of(self, params: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ Numbers come first in the matrix, then categories. Columns that say nothing (con
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import importlib.util
 import json
@@ -38,6 +39,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.utils.validation import check_is_fitted
 
 from hopular.data.dataset import Task
+from hopular.methods.packed_trees import pack, unpack
 from hopular.model.columns import (
     LARGEST,
     check_labels,
@@ -53,7 +55,7 @@ from hopular.util import whole_file
 Array = np.ndarray[Any, Any]
 Way = Literal["scaled", "ordinal", "filled"]
 
-FORMAT = 2  # raised when a saved model can no longer be read by older or newer code
+FORMAT = 3  # raised when a saved model can no longer be read by older or newer code
 _TRUSTED = ("numpy.dtype", "sklearn.tree._tree.Tree")  # beside types of this package and those that skops trusts
 MAX_CATEGORIES = 50  # one-hot columns of one feature; the rarer categories share one more
 _UNCHECKED = {"skip_parameter_validation": True, "assume_finite": True}  # the parameters are ours, numbers are checked
@@ -246,7 +248,9 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
         """Write the fitted model as model.skops and model.json, without pickle."""
         check_is_fitted(self)
         skops = _skops()
-        content = skops.dumps(self, compression=ZIP_DEFLATED)
+        packed = copy.copy(self)
+        packed.estimator_ = pack(self.estimator_)
+        content = skops.dumps(packed, compression=ZIP_DEFLATED, compresslevel=1)
         refused = _refused(skops.get_untrusted_types(data=content))
         if refused:
             raise ValueError(f"this model cannot be saved: `load` would not trust {', '.join(refused)}")
@@ -274,6 +278,10 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
         model = skops.loads(content, trusted=sorted(unknown))
         if type(model) is not cls:
             raise ValueError(f"{str(file)!r} holds a {type(model).__name__}, not a {cls.__name__}")
+        try:
+            model.estimator_ = unpack(model.estimator_)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{str(file)!r} is damaged ({error}). Save the model again.") from error
         return model
 
 

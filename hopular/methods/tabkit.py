@@ -142,6 +142,7 @@ METHODS = tuple(
         cost=8.0,
         needs_validation=True,
         uses_gpu=True,
+        is_savable=False,
         notes=(ending, "cannot be saved"),
     )
     for name, title, family, ending in (

@@ -7,7 +7,7 @@ from typing import Literal
 
 from hopular.trials.trial import Trial
 
-Stage = Literal["planned", "note", "audit", "search", "start", "trial", "train", "evaluate", "refit", "write"]
+Stage = Literal["planned", "note", "audit", "search", "start", "trial", "train", "evaluate", "refit", "choose", "write"]
 End = Literal["done", "reused", "failed"]
 
 

@@ -105,6 +105,7 @@ class Fitter:
             else:
                 for place in range(fits):
                     seconds += _fit_fold(problem, place, [one for one in attempts if one.error is None], report)
+                    _report_folds(problem, place + 1, [one for one in attempts if one.error is None], report)
         except Exception as error:
             return [_ended_by(job.trial, error, (time.perf_counter() - start) / len(jobs)) for job in jobs]
         costs = {"fit_seconds": seconds / len(jobs), "max_seconds": None if limit is None else limit / len(jobs)}
@@ -116,8 +117,9 @@ class Fitter:
         try:
             if attempt.error is not None:
                 raise attempt.error
-            trial = replace(_score(problem, attempt), **costs)
-            model = _Model(job.study, trial, _bag(problem, job, attempt.estimators))
+            model = _Model(job.study, _score(problem, attempt), _bag(problem, job, attempt.estimators))
+            row = None if job.folder is None else _seconds_of_a_row(model.estimator, problem)
+            model = replace(model, trial=replace(model.trial, row_seconds=row, **costs))
         except Exception as error:
             return _ended_by(job.trial, error, costs["fit_seconds"])
         self._keep_if_better(model)
@@ -157,7 +159,8 @@ def _use(problem: Problem, job: Job, fitted: _Model | Trial) -> Trial:
     trial = fitted.trial
     try:
         test = None if job.X_test is None else _predict_rows(fitted.estimator, problem.task, job.X_test)
-        unsaved = "" if job.folder is None else _save(fitted.estimator, job.folder)
+        is_worth_it = job.least_score is None or (trial.score is not None and trial.score >= job.least_score)
+        unsaved = _save(fitted.estimator, job.folder) if job.folder is not None and is_worth_it else ""
     except Exception as error:
         return _ended_by(job.trial, error, trial.fit_seconds)
     return replace(trial, test_predictions=test, unsaved=unsaved, message=trial.message or unsaved)
@@ -200,6 +203,19 @@ def _fit_fold(problem: Problem, place: int, attempts: Sequence[_Attempt], report
             attempt.error = found
         attempt.predict_seconds += time.perf_counter() - start
     return fitted
+
+
+def _report_folds(problem: Problem, done: int, attempts: Sequence[_Attempt], report: Report) -> None:
+    """Report the score on the folds that are done, of several; an attempt that is told to stop is pruned.
+
+    A method that reports a curve of its own has said it all.
+    """
+    for attempt in attempts if done < len(problem.folds) else ():
+        if not get_method(attempt.job.trial.method).has_curve:
+            truth = problem.y.iloc[np.concatenate([fold.valid for fold in problem.folds[:done]])]
+            metrics = _metrics(problem.task, np.concatenate(attempt.predictions), truth, problem.classes)
+            if report(attempt.place, round(100 * done / len(problem.folds)), score_of(attempt.job.criterion, metrics)):
+                attempt.error = _Pruned()
 
 
 def _fit_stack(problem: Problem, attempts: Sequence[_Attempt], report: Report) -> float:
@@ -279,6 +295,16 @@ def _score(problem: Problem, attempt: _Attempt) -> Trial:
         classes=tuple(classes),
         message=_left_out(first),
     )
+
+
+def _seconds_of_a_row(estimator: Any, problem: Problem) -> float:
+    """Measure how long the model needs for one row: the quicker of two calls, since the first one makes ready."""
+    row, seconds = problem.X.head(1), []
+    for _ in range(2):
+        start = time.perf_counter()
+        _predict_rows(estimator, problem.task, row)
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
 
 
 def _rounds(estimator: Any) -> int | None:

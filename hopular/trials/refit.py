@@ -7,11 +7,7 @@ validation rows, networks without the validation rows, which tell them when to s
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +22,7 @@ from hopular.trials.fit import SOFT
 from hopular.trials.problem import Fold, Problem, Rows
 from hopular.trials.select import write_model
 from hopular.trials.trial import Job, Trial
-from hopular.trials.worker import InfrastructureError, LostError, Stopped, Worker, WorkerPool
+from hopular.trials.worker import LostError, WorkerPool
 from hopular.util import OperationError
 
 if TYPE_CHECKING:
@@ -89,7 +85,7 @@ def train(
         members = len(trial.params.get("members") or [None])
         max_seconds = max_seconds or (each and SOFT * each * members)
     again = Trial(trial.slot, trial.seed if seed is None else seed, dict(trial.params), method=method)
-    job = Job(again, threads, device, max_seconds, None, study, X_test, folder, budget.criterion)
+    job = Job(again, threads, device, max_seconds, None, study, X_test, folder, criterion=budget.criterion)
     limit = each and TRAIN_FACTOR * each * members
     with (pool or WorkerPool()).lend(problem, method, threads) as worker:
         try:
@@ -127,9 +123,6 @@ def refit(
         if should_stop is not None and should_stop():
             raise StoppedError(f"the refit of {method} on {dataset.name} was stopped")
 
-    def lend(_: int, problem: Problem) -> AbstractContextManager[Worker]:
-        return own_pool.lend(problem, method, threads)
-
     own_pool, each = pool or WorkerPool(), budget.seconds_per_trial
     settings, weights = [replace(trial, method=method)], [1.0]
     if members:
@@ -140,97 +133,29 @@ def refit(
             for place, ((name, params, seed), rounds) in enumerate(found)
         ]
         weights = [weight for _, weight, _ in members]
-    with tempfile.TemporaryDirectory() as temp_folder:
-        refitted = refit_each(
-            settings,
-            dataset,
-            split,
-            Path(temp_folder),
-            lend,
-            threads,
-            device,
-            beat,
-            max_seconds=each and TRAIN_FACTOR * each,
-            max_memory=budget.memory,
-        )
-        for one in refitted:
-            if one.state == "failed" and one.failure is None:
-                raise InfrastructureError(one.message)
+    problems = [_refit_problem(dataset, split, get_method(setting.method)) for setting in settings]
+    limits = {"max_seconds": each and TRAIN_FACTOR * each, "max_memory": budget.memory}
+    with tempfile.TemporaryDirectory() as temp_folder, own_pool.lend(problems[0], method, threads) as worker:
+        refitted = []
+        for place, (setting, problem) in enumerate(zip(settings, problems, strict=True)):
+            worker.use(problem)
+            again = _refit_trial(setting)
+            job = Job(again, threads, device, again.max_seconds, folder=Path(temp_folder, str(place)))
+            try:
+                (one,) = worker.run([job], report=lambda *_: False, beat=beat, **limits)
+            except LostError as error:
+                (one,) = error.trials
             if one.state != "complete":
                 raise RefitError(f"{one.method} failed on all rows: {one.failure}: {one.message}")
             if one.unsaved:
                 raise RefitError(one.unsaved)
+            refitted.append(one)
         saved = [
             (one.method, weight, Path(temp_folder, str(place)))
             for place, (one, weight) in enumerate(zip(refitted, weights, strict=True))
         ]
         write_model(saved, dataset.X.shape[1], refitted[0].classes, folder)
     return Refitted(tuple(one.rows for one in refitted), refitted[0].classes)
-
-
-def refit_each(
-    settings: Sequence[Trial],
-    dataset: Dataset,
-    split: Split,
-    folder: Path,
-    lend: Callable[[int, Problem], AbstractContextManager[Worker]],
-    threads: int,
-    device: str = "cpu",
-    beat: Callable[[], None] = lambda: None,
-    *,
-    workers: int = 1,
-    max_seconds: float | None = None,
-    max_memory: float | None = None,
-) -> list[Trial]:
-    """Train each setting on all rows it can use, the first ones first, and save it below `folder` by its place.
-
-    `lend(place, problem)` gives one of the `workers` that do it side by side. Settings that are not trained when `beat`
-    raises Stopped are returned as they were. One that has no process, which is no fault of its own, has failed without
-    a `failure`.
-    """
-    methods = [get_method(setting.method) for setting in settings]
-    problems = {method.needs_validation: _refit_problem(dataset, split, method) for method in methods}
-    waiting, trained, is_ended = deque(range(len(settings))), list(settings), threading.Event()
-    lost: list[str] = []
-
-    def watch() -> None:
-        beat()
-        if is_ended.is_set():
-            raise Stopped
-
-    def work(worker_place: int) -> None:
-        try:
-            with lend(worker_place, problems[methods[0].needs_validation]) as worker:
-                worker.start(watch)  # before it takes a setting that another could fit at once
-                while waiting:
-                    fit(worker, waiting.popleft())
-        except (Stopped, IndexError):  # time is up, or another worker has taken the last setting
-            return
-        except InfrastructureError as error:
-            lost.append(str(error))
-
-    def fit(worker: Worker, place: int) -> None:
-        watch()
-        setting = _refit_trial(settings[place])
-        worker.use(problems[methods[place].needs_validation])
-        job = Job(setting, threads, device, setting.max_seconds, folder=folder / str(place))
-        limits = {"max_seconds": max_seconds, "max_memory": max_memory}
-        try:
-            (trained[place],) = worker.run([job], report=lambda *_: False, beat=watch, **limits)
-        except LostError as error:
-            (trained[place],) = error.trials
-        except InfrastructureError as error:
-            trained[place] = replace(setting, state="failed", message=str(error))
-
-    with ThreadPoolExecutor(workers) as executor:
-        try:
-            list(executor.map(work, range(workers)))
-        except BaseException:
-            is_ended.set()
-            raise
-    for place in waiting if lost else ():
-        trained[place] = replace(settings[place], state="failed", message=lost[0])
-    return trained
 
 
 def refit_rows(method: Method, split: Split) -> Rows:

@@ -264,15 +264,21 @@ class MethodSearch:
         """Return the best trials, whose models are on disk; the best one first."""
         return [trial for trial in ranked(self.trials)[: self.models] if (self.model(trial) / CLASS_FILE).is_file()]
 
+    @property
+    def least_score(self) -> float | None:
+        """Return the score below which another trial's model would not be kept."""
+        best = ranked(self.trials)[: self.models]
+        return best[-1].score if len(best) == self.models and best else None
+
     def model(self, trial: Trial) -> Path:
         """Return the folder of a trial's model."""
         assert self.folder is not None
         return self.folder / str(trial.slot)
 
-    def predictions(self, trial: Trial, part: str = "") -> Array:
-        """Return what a trial's model predicted for the validation rows, or for those of the `part` "-test"."""
+    def predictions(self, trial: Trial) -> Array:
+        """Return what a trial's model predicted for the validation rows."""
         assert self.folder is not None
-        return np.asarray(np.load(self.folder / f"{trial.slot}{part}.npy", allow_pickle=False), dtype=np.float64)
+        return np.asarray(np.load(self.folder / f"{trial.slot}.npy", allow_pickle=False), dtype=np.float64)
 
     def lease(self) -> list[Running]:
         """Lease the next open slot, and with it the open ones that can share its training, and start their trials."""
@@ -306,11 +312,8 @@ class MethodSearch:
 
     def keep(self, trial: Trial) -> None:
         """Keep the predictions of a trial that is about to be stored: a trial with a record is whole."""
-        if self.folder is None or trial.predictions is None or not self.study.holds(trial.slot):
-            return
-        _keep(self.folder / f"{trial.slot}.npy", trial.predictions)
-        if trial.test_predictions is not None:
-            _keep(self.folder / f"{trial.slot}-test.npy", trial.test_predictions)
+        if self.folder is not None and trial.predictions is not None and self.study.holds(trial.slot):
+            _keep(self.folder / f"{trial.slot}.npy", trial.predictions)
 
     def store(self, running: Running, trial: Trial) -> bool:
         """Store a finished trial; False if its lease was lost to another process."""
@@ -354,12 +357,11 @@ class Loop:
         workers: int,
         threads: int,
         device: str = "cpu",
-        X_test: Any = None,
         on_start: Callable[[Trial], None] = lambda trial: None,
     ) -> None:
         """Set up the loop; `name` is that of the workers in the pool."""
         self.policy, self.pool, self.name = policy, pool, name
-        self.workers, self.threads, self.device, self._X_test = workers, threads, device, X_test
+        self.workers, self.threads, self.device = workers, threads, device
         self.lock = threading.Lock()  # of all that the policy and the searches know
         self._on_start, self._problem = on_start, policy.searches[0].problem
         self._stopped, self._changed = threading.Event(), threading.Condition()
@@ -489,7 +491,7 @@ class Loop:
                 search.study.report(one.trial.slot, percent, score)
                 one.shown = time.monotonic()
             with self.lock:
-                return search.should_prune(one, percent, score)
+                return self.policy.should_prune(search, one, percent, score)
 
         def beat() -> None:
             nonlocal last
@@ -531,9 +533,9 @@ class Loop:
             limits.soft,
             limits.deadline,
             search.study.name,
-            self._X_test,
-            folder,
-            self.policy.criterion,
+            folder=folder,
+            least_score=search.least_score,
+            criterion=self.policy.criterion,
         )
 
 

@@ -59,43 +59,43 @@ class Proposer:
         *,
         prunes: bool = True,
         architecture: str | None = None,
-        defaults_first: bool = False,
+        first: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Load a method's space; `architecture` is that of a method with several, whose grid depends on it.
 
-        With `defaults_first` the first slot has the method's own defaults, and the others what its space proposes.
+        The first slots have the settings in `first`, and the others what the space proposes.
         """
         self._method, self._module, self._size, self._seed = method, load_space(method), size, seed
         self.grid: list[dict[str, Any]] | None = None
         if hasattr(self._module, "grid"):
             choice = (size,) if architecture is None else (size, architecture)
             self.grid = [self._plain(settings) for settings in self._module.grid(*choice)]
-            if self.grid and defaults_first:
-                self.grid = [{}, *(settings for settings in self.grid if settings)]
             if not self.grid:
                 raise MethodError(f"search_spaces/{method}.py has no setting for size {size!r}")
+            known = [self._plain(settings) for settings in first]
+            self.grid = known + [settings for settings in self.grid if settings not in known]
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         pruner = PercentilePruner(BEST_PERCENT, n_startup_trials=PRUNE_TRIALS, n_warmup_steps=PRUNE_AFTER)
         self._study = optuna.create_study(direction="maximize", pruner=pruner if prunes else NopPruner())
         self._known: set[int] = set()
-        self._first = 1 if defaults_first and self.grid is None else 0  # the first slot that the space proposes
+        self._first = [self._plain(settings) for settings in first] if self.grid is None else []
 
     def learn(self, finished: Mapping[int, FrozenTrial]) -> None:
         """Take note of finished trials, in the order of their slots."""
         for slot, trial in finished.items():
-            if slot not in self._known and slot >= self._first:
+            if slot not in self._known and slot >= len(self._first):
                 self._study.add_trial(trial)
                 self._known.add(slot)
 
     def propose(self, slot: int) -> Proposal:
         """Return the setting of a slot."""
-        if slot < self._first:
-            return Proposal({}, {}, {}, self._study.ask())
+        if slot < len(self._first):
+            return Proposal({}, {}, self._first[slot], self._study.ask())
         if self.grid is not None:
             settings = self.grid[slot]
             params = {key: _choice(value) for key, value in settings.items()}
             return Proposal(params, {key: self._choices(key) for key in settings}, settings, self._study.ask())
-        digest = hashlib.sha256(f"{self._seed} {slot - self._first}".encode()).digest()
+        digest = hashlib.sha256(f"{self._seed} {slot - len(self._first)}".encode()).digest()
         seed = int.from_bytes(digest[:4], "little")
         with warnings.catch_warnings():  # of `group`, for choices within choices
             warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)

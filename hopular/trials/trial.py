@@ -26,9 +26,10 @@ class Trial:
     state: State = "running"
     score: float | None = None  # on the validation rows by the search's criterion, higher is better
     metrics: dict[str, float] = field(default_factory=dict)
-    curve: list[tuple[int, float]] = field(default_factory=list)  # percent of training done, score
+    curve: list[tuple[int, float]] = field(default_factory=list)  # percent of training done, or of its folds, and score
     fit_seconds: float = 0.0  # of a fit that trials share, this one's share; so is `max_seconds`
     predict_seconds: float = 0.0
+    row_seconds: float | None = None  # that its model needs for a single row; of a model that is saved
     peak_memory: int = 0  # bytes of the trial's process
     shared_by: int = 1  # trials that were fitted together, this one included: seconds are divided among them
     rounds: int | None = None  # of boosting, up to the best one
@@ -84,6 +85,7 @@ class Job:
     study: str = ""  # of which this is a trial; the process keeps the best model of the last study it worked for
     X_test: Any = None  # rows to predict once the model is chosen; a search never has any
     folder: Path | None = None  # where to save the fitted model
+    least_score: float | None = None  # a trial below it is not worth saving
     criterion: Criterion = DEFAULT_CRITERION  # by which it is scored
 
 
