@@ -32,6 +32,7 @@ class Recipe:
 
 EPOCHS = 1_600  # passes over the rows in the default schedule, divided by the root of their number,
 EPOCHS_WIDTH = 14  # with more than so many attributes fewer, by the root of their number,
+EPOCHS_MORE, EPOCHS_MORE_ROWS = 1.5, 500  # with fewer more, up to so many times, in tables of more rows than these,
 EPOCHS_RANGE = (20, 200)  # but so many at least and at most
 BATCH = 64
 MEMORY = 192  # stored rows that a step sees
@@ -56,10 +57,10 @@ def default_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
     """Return a schedule of hundreds of steps instead of thousands, at ten times the rate, in mini-batches.
 
     The slow weights follow ten times as fast, since a short schedule leaves them no time to lag. Each step reads a
-    sample of the memory; wide tables are passed over less often. Validation loss picks the state: on a few dozen rows
-    accuracy has too many ties.
+    sample of the memory; wide tables are passed over less often, narrow ones of many rows more often. Validation loss
+    picks the state: on a few dozen rows accuracy has too many ties.
     """
-    epochs = round(EPOCHS * math.sqrt(min(1.0, EPOCHS_WIDTH / n_attributes) / n_rows))
+    epochs = round(EPOCHS / math.sqrt(n_rows) * _share_by_width(n_rows, n_attributes))
     max_epochs = min(max(epochs, EPOCHS_RANGE[0]), EPOCHS_RANGE[1])
     return Recipe(
         max_epochs=max_epochs,
@@ -71,6 +72,14 @@ def default_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
         patience=PATIENCE,
         selection="loss",
     )
+
+
+def _share_by_width(n_rows: int, n_attributes: int) -> float:
+    """Return how much longer or shorter than that of 14 attributes the schedule of so many is."""
+    ratio = EPOCHS_WIDTH / n_attributes
+    if ratio < 1:
+        return math.sqrt(ratio)
+    return min(ratio, EPOCHS_MORE) if n_rows > EPOCHS_MORE_ROWS else 1.0
 
 
 RECIPES = {"default": default_recipe, "paper": paper_recipe}

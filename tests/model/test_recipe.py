@@ -6,6 +6,8 @@ import pytest
 
 from hopular.model.recipe import (
     BATCH,
+    EPOCHS_MORE,
+    EPOCHS_MORE_ROWS,
     EPOCHS_RANGE,
     EPOCHS_WIDTH,
     MEMORY,
@@ -25,6 +27,14 @@ def test_long_and_wide_tables_are_passed_over_less_often_by_default() -> None:
     assert by_length == sorted(by_length, reverse=True)
     assert by_length[2] == 2 * by_length[3]
     assert (by_length[0], by_length[-1]) == (most, fewest)
+
+
+def test_narrow_tables_of_many_rows_are_passed_over_more_often_up_to_a_limit() -> None:
+    rows = 1600
+    usual = default_recipe(rows, EPOCHS_WIDTH).max_epochs
+    assert default_recipe(rows, 10).max_epochs == pytest.approx(usual * EPOCHS_WIDTH / 10, abs=0.5)
+    assert default_recipe(rows, 2).max_epochs == default_recipe(rows, 5).max_epochs == EPOCHS_MORE * usual
+    assert len({default_recipe(EPOCHS_MORE_ROWS, attributes).max_epochs for attributes in (2, 5, EPOCHS_WIDTH)}) == 1
 
 
 def test_a_default_step_takes_half_of_a_small_table_and_a_sample_of_a_large_memory() -> None:
