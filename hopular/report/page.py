@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from hopular import formatting
 from hopular.evaluation.compare import Comparison
@@ -32,11 +28,8 @@ from hopular.report.sections import (
     rank_marks,
     significance,
 )
+from hopular.report.templates import FOLDER, in_two, load_template, moment
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_FOLDER = Path(__file__).parent
 # The page's style for a plot in a file of its own, which has no dark mode.
 _ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"
 
@@ -93,7 +86,7 @@ def write_plots(standings: Standings, folder: Path) -> None:
     """Write the report's plots as files of their own, with the style that they have on the page."""
     drawn = {"ranks": significance(standings).diagram}
     drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(standings), 1)}
-    css = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    css = (FOLDER / "page.css").read_text(encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.svg"):
         old.unlink()
@@ -111,8 +104,8 @@ def render(
     """Return the page as text."""
     results, board = standings.results, standings.table
     rows = [{**row, "mark": mark} for row, mark in zip(board.to_dict("records"), rank_marks(board), strict=True)]
-    return _template().render(
-        headline=_in_two(standings.headline),
+    return load_template("template.html.jinja").render(
+        headline=in_two(standings.headline),
         model=_model(results),
         meta=_meta(results, board),
         tiles=_tiles(standings),
@@ -140,37 +133,14 @@ def render(
         makers=_makers(results),
         settings=results.settings,
         id=results.id,
-        created=_moment(results.created),
+        created=moment(results.created),
     )
-
-
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined)
-    environment.tests["finite"] = math.isfinite
-    environment.globals |= {
-        "formatting": formatting,
-        "moment": _moment,
-        "nan": math.nan,
-        "ours": OURS,
-        "css": Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),
-        "js": Markup((_FOLDER / "page.js").read_text(encoding="utf-8")),
-    }
-    return environment.get_template("template.html.jinja")
-
-
-def _in_two(text: str) -> tuple[str, str]:
-    """Return the first sentence, which is the title of the page, and what follows it."""
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", text, maxsplit=1)
-    return first, "".join(rest)
 
 
 def _meta(results: Results, board: pd.DataFrame) -> list[str]:
     splits = len({(unit.dataset, unit.split) for unit in results.units})
     counts = ((len(results.datasets), "dataset"), (len(board), "method"), (splits, "split"))
-    return [*(formatting.plural(count, noun) for count, noun in counts), _moment(results.created)]
+    return [*(formatting.plural(count, noun) for count, noun in counts), moment(results.created)]
 
 
 def _model(results: Results) -> _ModelView | None:
@@ -329,16 +299,6 @@ def _changes(changes: Comparison) -> dict[str, Any]:
 
 def _titles(names: str) -> str:
     return ", ".join(title_of(name) for name in names.split(", ")) if names else "none"
-
-
-def _moment(created: str) -> str:
-    """Write a moment as people do; what is not a time stays as it is."""
-    try:
-        moment = datetime.fromisoformat(created)
-    except ValueError:
-        return created
-    utc = moment.astimezone(UTC) if moment.tzinfo else moment
-    return f"{utc.day} {utc:%B %Y, %H:%M}{' UTC' if moment.tzinfo else ''}"
 
 
 # -------------------------------------------------------------------------------------------------- the paper's tables
