@@ -475,6 +475,7 @@ class _Tile:
 class _ImportanceRow:
     column: str
     value: float
+    text: str
     bar: Markup
     interval: str
 
@@ -544,12 +545,19 @@ def _importance(story: FitStory) -> _Importances | None:
         return None
     shown = table.head(_MOST_COLUMNS)
     scale = Scale(min(0.0, float(shown["low"].min())), max(float(shown["high"].max()), 1e-12), 0, 100)
+    largest = float(shown[["low", "high"]].abs().to_numpy().max())
+    digits = min(max(2 - math.floor(math.log10(largest)), 0), 8) if largest > 0 else 2
+
+    def write(value: float) -> str:
+        return f"{value:z,.{digits}f}".replace("-", "−")
+
     rows = tuple(
         _ImportanceRow(
             str(row["column"]),
             float(row["importance"]),
+            write(row["importance"]),
             Markup(plots.bar(row["importance"], scale, row["low"], row["high"])),
-            f"{_signed(row['low'])} to {_signed(row['high'])}",
+            f"{write(row['low'])} to {write(row['high'])}",
         )
         for row in shown.to_dict("records")
     )
@@ -676,7 +684,3 @@ def _number(value: float) -> str:
     if value == int(value) and abs(value) < 1e9 if math.isfinite(value) else False:
         return f"{value:.0f}".replace("-", "−")
     return f"{value:.5g}".replace("-", "−") if math.isfinite(value) else formatting.UNKNOWN
-
-
-def _signed(value: float) -> str:
-    return formatting.score(value).replace("-", "−")
