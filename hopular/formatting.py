@@ -97,8 +97,8 @@ def of_rows(rows: Sequence[int], total: int) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """Write a count with its noun: '1 dataset', '3 datasets', '2 searches'."""
-    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    """Write a count with its noun: '1 dataset', '3 datasets', '2 searches', '3 classes'."""
+    ending = "" if count == 1 else "es" if noun.endswith(("ch", "ss")) else "s"
     return f"{count:,} {noun}{ending}"
 
 

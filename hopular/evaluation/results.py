@@ -99,7 +99,7 @@ class UnitResult:
     dataset: str
     split: str
     method: str
-    state: Literal["complete", "failed", "untried"]  # untried: there was no time for a first fit
+    state: Literal["complete", "failed"]
     reason: str = ""  # of a failure: its kind and message
     params: Mapping[str, Any] = field(default_factory=dict)  # the best setting
     chosen_by: str = ""  # the metric on the validation rows that chose the setting
@@ -116,15 +116,6 @@ class UnitResult:
     ] = ()  # of a unit just run, by seed and metric; those read from files are in the table only
 
 
-@dataclass(frozen=True)
-class Delivered:
-    """The model that `hopular fit` hands out. Its scores are those of `method`, before it was refitted."""
-
-    method: str
-    trained_on: str  # in words
-    members: tuple[tuple[str, float, int], ...]  # method, weight, rows trained on; one for a single model
-
-
 @dataclass(frozen=True, eq=False)
 class Results:
     """A benchmark: its scores, its datasets, its units (failed ones included), and what made it."""
@@ -137,15 +128,13 @@ class Results:
     settings: Mapping[str, Any] = field(default_factory=dict)  # the parameters of the benchmark
     provenance: Mapping[str, str] = field(default_factory=dict)  # what is the same for all units: hardware, seeds
     command: str = ""  # that reproduces it
-    delivered: Delivered | None = None  # of `hopular fit`; a benchmark hands out none
     methods: Mapping[str, MethodFacts] = field(default_factory=dict)  # those not given are looked up
 
     def __post_init__(self) -> None:
         lacking = [name for name in SCORE_COLUMNS if name not in self.scores.columns]
         if lacking:
             raise InputError(f"the table of scores lacks {', '.join(lacking)}: its columns are {SCORE_COLUMNS}")
-        members = self.delivered.members if self.delivered else ()
-        names = {*self.scores["method"], *(unit.method for unit in self.units), *(name for name, _, _ in members)}
+        names = {*self.scores["method"], *(unit.method for unit in self.units)}
         found = {name: self.methods.get(name) or _look_up(name) for name in sorted(names)}
         object.__setattr__(self, "methods", {name: facts for name, facts in found.items() if facts})
 
@@ -192,10 +181,6 @@ class Results:
         rest["datasets"] = [asdict(item) for item in self.datasets]
         rest["units"] = [_without_scores(item) for item in self.units]
         rest["methods"] = {name: asdict(facts) for name, facts in self.methods.items()}
-        if self.delivered is None:
-            del rest["delivered"]
-        else:
-            rest["delivered"] = asdict(self.delivered)
         text = json.dumps({"format": _FORMAT, **rest}, indent=1, ensure_ascii=False, default=str)
         (folder / FACTS_FILE).write_text(text, encoding="utf-8")
 
@@ -209,8 +194,6 @@ class Results:
             values["datasets"] = tuple(_facts(item) for item in values["datasets"])
             values["units"] = tuple(_unit(item) for item in values["units"])
             values["methods"] = {name: MethodFacts(**facts) for name, facts in values.get("methods", {}).items()}
-            if "delivered" in values:
-                values["delivered"] = _delivered(values["delivered"])
             return Results(scores=_read_scores((folder / SCORES_FILE).read_text(encoding="utf-8")), **values)
         except (OSError, KeyError, TypeError, ValueError) as error:
             raise InputError(
@@ -316,8 +299,3 @@ def _unit(values: Mapping[str, Any]) -> UnitResult:
     maker = Maker(**values["maker"]) if values.get("maker") else None
     curve = tuple((int(step), float(score)) for step, score in values["curve"])
     return UnitResult(**{**values, "curve": curve, "maker": maker})
-
-
-def _delivered(values: Mapping[str, Any]) -> Delivered:
-    members = tuple((str(name), float(weight), int(rows)) for name, weight, rows in values["members"])
-    return Delivered(**{**values, "members": members})

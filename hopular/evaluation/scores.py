@@ -199,9 +199,8 @@ def leaders(oriented: pd.DataFrame) -> dict[str, tuple[str, ...]]:
 
 
 def units_run(results: Results) -> set[tuple[str, str, str]]:
-    """Return dataset, method and split of everything that was run, without units for which there was no time."""
-    tried = (unit for unit in results.units if unit.state != "untried")
-    return {*_triples(results.scores), *((unit.dataset, unit.method, unit.split) for unit in tried)}
+    """Return dataset, method and split of everything that was run."""
+    return {*_triples(results.scores), *((unit.dataset, unit.method, unit.split) for unit in results.units)}
 
 
 def missing_units(results: Results) -> pd.DataFrame:
@@ -242,11 +241,6 @@ def failed_units(results: Results) -> list[UnitResult]:
 def _failed_pairs(results: Results) -> set[tuple[str, str]]:
     """Return dataset and method of all failed units."""
     return {(unit.dataset, unit.method) for unit in failed_units(results)}
-
-
-def untried_units(results: Results) -> list[UnitResult]:
-    """Return the units for which there was no time: they have not failed and have no rank."""
-    return [unit for unit in results.units if unit.state == "untried"]
 
 
 def _primary_metrics(results: Results) -> dict[str, str]:

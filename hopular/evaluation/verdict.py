@@ -11,7 +11,7 @@ import pandas as pd
 
 from hopular.evaluation import scores as scoring
 from hopular.evaluation.metrics import METRICS, PRIMARY, Metric
-from hopular.evaluation.results import DatasetFacts, Delivered, Results, UnitResult, model_title
+from hopular.evaluation.results import DatasetFacts, Results, UnitResult
 from hopular.evaluation.significance import ALPHA, Friedman, friedman, wilcoxon_holm
 from hopular.formatting import plural
 
@@ -127,11 +127,8 @@ class Standings:
 
         On a single dataset scores decide. On several the mean rank does, and Wilcoxon's test says whether leader and
         rival differ: with Holm's correction over all pairs, since both are chosen after their scores are known. The
-        rival is Hopular, or the best gradient boosting if Hopular leads, or else the second. If a model was fitted,
-        the headline is about that model.
+        rival is Hopular, or the best gradient boosting if Hopular leads, or else the second.
         """
-        if self.results.delivered is not None:
-            return _join([_model(self, self.results.delivered), _failures(self)])
         scored = self.scores.dropna(how="all").dropna(axis=1, how="all")
         if scored.empty:
             return _join(["No method has finished on any dataset, so there is nothing to compare.", _failures(self)])
@@ -151,31 +148,6 @@ class Standings:
         }
 
 
-def _model(standings: Standings, delivered: Delivered) -> str:
-    """Name the fitted model, its score and its rows, and who is ahead on the test rows, which decided nothing."""
-    results = standings.results
-    facts = results.datasets[0]
-    metric = METRICS[PRIMARY[facts.task]]
-    table = standings.summary.reset_index().set_index("method")
-    name = metric.title.lower()
-    own, low, high = (float(table[column][delivered.method]) for column in ("mean", "low", "high"))
-    interval = f" (95 % interval {_value(low, metric)} to {_value(high, metric)})"
-    model = model_title([(results.title(method), weight) for method, weight, _ in delivered.members])
-    sentences = [
-        f"The model is {'an ' if len(delivered.members) > 1 else ''}{model}: {name} {_value(own, metric)} on the test "
-        f"rows{interval if low == low else ''}.",
-        f"{delivered.trained_on[0].upper()}{delivered.trained_on[1:]}.",
-    ]
-    ahead = [method for method in standings.leaders[facts.name] if method != delivered.method]
-    if ahead and table["mean"][ahead[0]] != own:
-        who = f"{_list(map(results.title, ahead))} {'has' if len(ahead) == 1 else 'have'}"
-        sentences.append(
-            f"The validation rows decided; on the test rows, which had no part in that, {who} {name} "
-            f"{_value(table['mean'][ahead[0]], metric)}."
-        )
-    return _join(sentences)
-
-
 def _value(mean: float, metric: Metric) -> str:
     if 1e4 <= abs(mean) < 1e9:  # an error of large numbers, which nobody reads as 1.458e+04
         return f"{mean:,.0f}"
@@ -184,8 +156,6 @@ def _value(mean: float, metric: Metric) -> str:
 
 def _each(standings: Standings) -> dict[str, str]:
     results = standings.results
-    if results.delivered is not None:
-        return {results.datasets[0].name: _model(standings, results.delivered)}
     table = standings.summary.reset_index()
     return {
         facts.name: _on_one(

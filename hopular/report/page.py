@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections import Counter, defaultdict
-from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
-from markupsafe import Markup
 
 from hopular import formatting
 from hopular.evaluation.compare import Comparison
 from hopular.evaluation.metrics import METRICS, PRIMARY
-from hopular.evaluation.results import Delivered, Maker, Results, UnitResult, model_title
+from hopular.evaluation.results import Maker, Results, UnitResult
 from hopular.evaluation.results import title as title_of
-from hopular.evaluation.scores import untried_units
 from hopular.evaluation.verdict import Standings
 from hopular.paper.tables import PaperTable, paper_tables
 from hopular.report import plots
@@ -31,11 +26,8 @@ from hopular.report.sections import (
     rank_marks,
     significance,
 )
+from hopular.report.templates import FOLDER, in_two, load_template, moment
 
-if TYPE_CHECKING:
-    from jinja2 import Template
-
-_FOLDER = Path(__file__).parent
 # The page's style for a plot in a file of its own, which has no dark mode.
 _ALONE = "svg.plot { color-scheme: light; background: var(--page); font-family: system-ui, sans-serif; }"
 
@@ -75,7 +67,7 @@ def write_plots(standings: Standings, folder: Path) -> None:
     """Write the report's plots as files of their own, with the style that they have on the page."""
     drawn = {"ranks": significance(standings)[0]}
     drawn |= {f"cost-{number}": plot for number, plot in enumerate(cost_plots(standings), 1)}
-    css = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    css = (FOLDER / "page.css").read_text(encoding="utf-8")
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.svg"):
         old.unlink()
@@ -94,10 +86,9 @@ def render(
     results, board = standings.results, standings.table
     diagram, sentences = significance(standings)
     rows = [{**row, "mark": mark} for row, mark in zip(board.to_dict("records"), rank_marks(board), strict=True)]
-    return _template().render(
-        headline=_in_two(standings.headline),
+    return load_template("template.html.jinja").render(
+        headline=in_two(standings.headline),
         results=results,
-        model=results.delivered,
         meta=_meta(results, board),
         tiles=_tiles(standings),
         judged_by=" or ".join(
@@ -124,56 +115,14 @@ def render(
     )
 
 
-@cache
-def _template() -> Template:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(loader=FileSystemLoader(_FOLDER), autoescape=True, undefined=StrictUndefined)
-    environment.tests["finite"] = math.isfinite
-    environment.globals |= {
-        "formatting": formatting,
-        "moment": _moment,
-        "capital": _capital,
-        "model_title": _model_title,
-        "model_scores": _model_scores,
-        "nan": math.nan,
-        "ours": OURS,
-        "css": Markup((_FOLDER / "page.css").read_text(encoding="utf-8")),
-        "js": Markup((_FOLDER / "page.js").read_text(encoding="utf-8")),
-    }
-    return environment.get_template("template.html.jinja")
-
-
-def _in_two(text: str) -> tuple[str, str]:
-    """Return the first sentence, which is the title of the page, and what follows it."""
-    first, *rest = re.split(r"(?<=\.) (?=[A-Z0-9])", text, maxsplit=1)
-    return first, "".join(rest)
-
-
 def _meta(results: Results, board: pd.DataFrame) -> list[str]:
     splits = len({(unit.dataset, unit.split) for unit in results.units})
     counts = ((len(results.datasets), "dataset"), (len(board), "method"), (splits, "split"))
-    return [*(formatting.plural(count, noun) for count, noun in counts), _moment(results.created)]
-
-
-def _model_title(results: Results, model: Delivered) -> str:
-    return _capital(model_title([(results.title(name), weight) for name, weight, _ in model.members]))
-
-
-def _capital(text: str) -> str:
-    return text[0].upper() + text[1:]
-
-
-def _model_scores(results: Results, model: Delivered) -> list[tuple[str, float]]:
-    """Return title and value of each metric of a delivered model's method, trained on the training rows alone."""
-    scores = results.scores[results.scores["method"] == model.method]
-    return [(METRICS[name].title, value) for name, value in zip(scores["metric"], scores["value"], strict=True)]
+    return [*(formatting.plural(count, noun) for count, noun in counts), moment(results.created)]
 
 
 def _tiles(standings: Standings) -> list[_Tile]:
     results, placed = standings.results, standings.table[standings.table["place"].notna()]
-    if results.delivered is not None:
-        return [*_model_tiles(results, results.delivered), *_run_tiles(standings)]
     tiles = []
     best = placed[placed["place"] == 1]
     if len(best):
@@ -187,30 +136,12 @@ def _tiles(standings: Standings) -> list[_Tile]:
     return [*tiles, ("Datasets", formatting.whole(len(results.datasets)), note), *_run_tiles(standings)]
 
 
-def _model_tiles(results: Results, delivered: Delivered) -> list[_Tile]:
-    """Show the fitted model, its score and its rows."""
-    task, total = results.datasets[0].task, results.datasets[0].rows
-    metric, rows = METRICS[PRIMARY[task]], [rows for _, _, rows in delivered.members]
-    scores = results.scores[(results.scores["method"] == delivered.method) & (results.scores["metric"] == metric.name)]
-    used = formatting.whole(min(rows)) if min(rows) == max(rows) else f"{min(rows):,} to {max(rows):,}"
-    shares = formatting.plural(len(delivered.members), "member")
-    return [
-        (
-            "The model",
-            results.title(delivered.method),
-            shares if len(delivered.members) > 1 else "chosen by validation",
-        ),
-        (metric.title, formatting.score(float(scores["value"].iloc[0])), "on the test rows"),
-        ("Rows trained on", used, f"of {total:,}"),
-    ]
-
-
 def _run_tiles(standings: Standings) -> list[_Tile]:
     """Show how many searches were run, and for how long."""
-    results, failed, untried = standings.results, len(standings.failed), len(untried_units(standings.results))
+    results, failed = standings.results, len(standings.failed)
     note = f"{failed} failed" if failed else "none failed"
-    searches = formatting.whole(len(results.units) - untried)
-    tiles = [("Searches", searches, f"{note}, {untried} not tried" if untried else note)]
+    searches = formatting.whole(len(results.units))
+    tiles = [("Searches", searches, note)]
     spent = sum(unit.search_seconds for unit in results.units)
     if spent:
         tiles.append(("Search time", formatting.seconds(spent), "summed over all processes"))
@@ -237,13 +168,9 @@ def _notices(standings: Standings) -> list[str]:
             f"Without a place, because they were not run on every dataset: {', '.join(partial['title'])}. "
             "Their mean ranks are over the datasets they were run on."
         )
-    untried = untried_units(results)
-    if untried:
-        names = ", ".join(results.title(unit.method) for unit in untried)
-        notices.append(f"Not tried, because there was no time for a first fit: {names}.")
     if failed := standings.failed:
         names = ", ".join(dict.fromkeys(results.title(unit.method) for unit in failed))
-        searches = formatting.plural(len(results.units) - len(untried), "search")
+        searches = formatting.plural(len(results.units), "search")
         notices.append(f"{len(failed)} of {searches} failed ({names}); see Failures.")
     return notices
 
@@ -302,16 +229,6 @@ def _changes(changes: Comparison) -> dict[str, Any]:
 
 def _titles(names: str) -> str:
     return ", ".join(title_of(name) for name in names.split(", ")) if names else "none"
-
-
-def _moment(created: str) -> str:
-    """Write a moment as people do; what is not a time stays as it is."""
-    try:
-        moment = datetime.fromisoformat(created)
-    except ValueError:
-        return created
-    utc = moment.astimezone(UTC) if moment.tzinfo else moment
-    return f"{utc.day} {utc:%B %Y, %H:%M}{' UTC' if moment.tzinfo else ''}"
 
 
 # -------------------------------------------------------------------------------------------------- the paper's tables

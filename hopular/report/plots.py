@@ -133,6 +133,83 @@ def interval(value: float, low: float, high: float, scale: Scale, *, is_best: bo
     return element("svg", *parts, class_="interval best" if is_best else "interval", aria_hidden="true")
 
 
+def bar(value: float, scale: Scale, low: float = math.nan, high: float = math.nan) -> str:
+    """Draw a value as a bar from 0, with its interval, as wide as the table cell it stands in; see `interval`."""
+    if not math.isfinite(value):
+        return ""
+    zero, end, start, stop = (min(max(scale(place), 0.0), 100.0) for place in (0.0, value, low, high))
+    left, width = min(zero, end), abs(end - zero)
+    parts = [element("rect", x=f"{left:.1f}%", width=f"{width:.1f}%", y="15%", height="70%")]
+    if math.isfinite(low) and math.isfinite(high):
+        parts.append(element("line", x1=f"{start:.1f}%", x2=f"{stop:.1f}%", y1="50%", y2="50%"))
+    if scale.low < 0:
+        parts.append(element("line", class_="zero", x1=f"{zero:.1f}%", x2=f"{zero:.1f}%", y1="0", y2="100%"))
+    return element("svg", *parts, class_="bar", aria_hidden="true")
+
+
+def reliability(bins: Sequence[tuple[float, float, float, float, int]]) -> str:
+    """Draw how often answers are right, with intervals, against how sure the model is: sure, right, low, high, rows."""
+    width, height, left, right, top, bottom = 460.0, 380.0, 46.0, 444.0, 30.0, 334.0
+    least = min(min(sure, low) for sure, _, low, _, _ in bins)
+    floor = min(0.9, math.floor(10 * least) / 10)
+    x, y = Scale(floor, 1, left, right), Scale(floor, 1, bottom, top)
+    marks = [*_grid(x, y, [f"{tick:g}" for tick in x.ticks]), text("share that is right", 0, 12, class_="tick")]
+    marks.append(text("probability of the class that is said", right, height - 4, class_="tick", text_anchor="end"))
+    marks.append(element("path", class_="front", d=path([(left, bottom), (right, top)])))
+    marks.append(element("path", class_="curve c0", d=path([(x(sure), y(share)) for sure, share, *_ in bins])))
+    for sure, share, low, high, rows in bins:
+        told = f"{rows:,} rows: sure to {formatting.percent(sure, 1)}, right on {formatting.percent(share, 1)}"
+        marks.append(element("path", class_="whisker c0", d=path([(x(sure), y(low)), (x(sure), y(high))])))
+        marks.append(element("circle", _hint(told), class_="dot on-front c0", cx=x(sure), cy=y(share), r=4.5))
+    summary = ", ".join(f"{formatting.number(sure)}: {formatting.number(share)}" for sure, share, *_ in bins)
+    return _drawing(width, height, f"Reliability, share that is right by how sure the model is: {summary}", marks)
+
+
+def scatter(
+    across: Sequence[float], up: Sequence[float], x_label: str, y_label: str, *, line: Literal["diagonal", "zero"]
+) -> str:
+    """Draw a dot per row, and the line on which all dots of a perfect model would lie."""
+    pairs = [(a, b) for a, b in zip(across, up, strict=True) if math.isfinite(a) and math.isfinite(b)]
+    if not pairs:
+        return ""
+    width, height, left, right, top, bottom = 460.0, 380.0, 62.0, 444.0, 30.0, 334.0
+    xs, ys = [a for a, _ in pairs], [b for _, b in pairs]
+    x_range, y_range = (span(xs + ys),) * 2 if line == "diagonal" else (span(xs), span([*ys, 0.0]))
+    x, y = Scale(*x_range, left, right), Scale(*y_range, bottom, top)
+    marks = [*_grid(x, y, [_axis_number(tick) for tick in x.ticks])]
+    marks.append(text(_short(y_label, 40), 0, 12, class_="tick"))
+    marks.append(text(_short(x_label, 50), right, height - 4, class_="tick", text_anchor="end"))
+    dots = [element("circle", cx=x(a), cy=y(b), r=2.4) for a, b in pairs]
+    marks.append(element("g", *dots, class_="cloud c0"))
+    ends = [(left, bottom), (right, top)] if line == "diagonal" else [(left, y(0.0)), (right, y(0.0))]
+    marks.append(element("path", class_="front", d=path(ends)))
+    return _drawing(width, height, f"{y_label} against {x_label}, {len(pairs):,} rows", marks)
+
+
+def progress(points: Sequence[tuple[float, float]], label: str, end: float = math.nan) -> str:
+    """Draw the best score so far over the seconds, in steps; the last one lasts until `end`."""
+    shown = [(seconds, value) for seconds, value in points if math.isfinite(value)]
+    if len(shown) < 2:
+        return ""
+    width, height, left, right, top, bottom = 460.0, 260.0, 54.0, 444.0, 30.0, 214.0
+    last = max(end, shown[-1][0]) if math.isfinite(end) else shown[-1][0]
+    unit, name = (60.0, "minutes") if last >= 120 else (1.0, "seconds")
+    x = Scale(0, last / unit or 1.0, left, right)
+    y = Scale(*span([value for _, value in shown], 0.08), bottom, top)
+    corners = [(x(shown[0][0] / unit), y(shown[0][1]))]
+    for seconds, value in shown[1:]:
+        corners += [(x(seconds / unit), corners[-1][1]), (x(seconds / unit), y(value))]
+    corners.append((x(last / unit), corners[-1][1]))
+    marks = [*_grid(x, y, [f"{tick:g}" for tick in x.ticks]), text(_short(label, 50), 0, 12, class_="tick")]
+    marks.append(text(name, right, height - 6, class_="tick", text_anchor="end"))
+    marks.append(element("path", class_="curve c0", d=path(corners)))
+    for seconds, value in shown:
+        told = f"{formatting.score(value)} after {formatting.seconds(seconds)}"
+        marks.append(element("circle", _hint(told), class_="dot on-front c0", cx=x(seconds / unit), cy=y(value), r=3.5))
+    story = f"from {formatting.score(shown[0][1])} to {formatting.score(shown[-1][1])} in {formatting.seconds(last)}"
+    return _drawing(width, height, f"{label} of the best choice so far: {story}", marks)
+
+
 def learning_curves(curves: Sequence[Curve], label: str, colours: Mapping[str, int]) -> str:
     """Draw validation scores during training: a line per split, a colour per method, its name beside the best line."""
     drawn = [(curve, [point for point in curve.points if math.isfinite(point[1])]) for curve in curves]
@@ -184,6 +261,10 @@ def _grid(x: Scale, y: Scale, x_labels: Sequence[str]) -> list[str]:
             marks.append(element("line", class_="axis", x1=last, x2=last, y1=y.start, y2=y.start + 4))
             marks.append(text(shown, last, y.start + 18, class_="tick", text_anchor="middle"))
     return marks
+
+
+def _axis_number(value: float) -> str:
+    return (f"{value:g}" if abs(value) < 1e5 else f"{value:.1e}").replace("-", "−")
 
 
 def _ruler(start: float, end: float, y: float) -> str:

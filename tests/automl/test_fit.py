@@ -207,7 +207,7 @@ def test_an_interrupted_fit_goes_on_with_what_was_tried(runs: Path) -> None:
 
 def test_a_finished_fit_goes_on_if_asked_to_and_else_begins_anew(runs: Path) -> None:
     methods = ["naive_bayes", "decision_tree"]
-    with pytest.raises(ValueError, match="the trials of this fit are not in .*: fit the table again"):
+    with pytest.raises(ValueError, match=r"the trials of this fit are not in .*: fit the table again"):
         fit_table(flowers(), 120, methods=methods, goes_on=True)
     first = fit_table(flowers(), trials=3, methods=methods)
     assert first.leaderboard["trials"].sum() == 3

@@ -15,7 +15,7 @@ from markupsafe import escape
 
 from hopular.data.registry import entries
 from hopular.evaluation.compare import Comparison, compare
-from hopular.evaluation.results import Delivered, Maker, Results, UnitResult
+from hopular.evaluation.results import Maker, Results
 from hopular.evaluation.verdict import Standings
 from hopular.report import page as report_page
 from hopular.report.page import write_plots, write_report
@@ -99,54 +99,6 @@ def test_everything_asked_for_is_on_the_page(results: Results, page: str) -> Non
         results.datasets[0].fingerprint,
     ):
         assert expected in words, expected
-
-
-@pytest.fixture(scope="module")
-def fitted() -> Results:
-    """Make results of a fit: an ensemble is delivered, another method is ahead on the test rows, one was not tried."""
-    results = make_results(1, ("stacking", "ensemble", "mlp", "majority"), 1)
-    scores = results.scores.copy()
-    best = (scores["method"] == "stacking") & (scores["metric"] == "accuracy")
-    scores.loc[best, "value"] = scores.loc[scores["metric"] == "accuracy", "value"].max() + 0.01
-    untried = UnitResult("dataset-1", "s0", "npt", "untried", "not tried: there was no time for a first fit")
-    model = Delivered(
-        "ensemble",
-        "members trained on 120 to 150 of 150 rows; validation rows tell networks when to stop",
-        (("stacking", 0.6, 150), ("mlp", 0.4, 120)),
-    )
-    return replace(results, scores=scores, units=(*results.units, untried), delivered=model)
-
-
-def test_the_delivered_model_its_rows_and_its_score_come_first(fitted: Results) -> None:
-    said = Standings(fitted).headline
-    assert said.startswith("The model is an ensemble of Stacking 60 %, Multilayer perceptron 40 %: accuracy 0.")
-    assert "Members trained on 120 to 150 of 150 rows" in said
-    assert "The validation rows decided; on the test rows, which had no part in that, Stacking has accuracy 0." in said
-    assert "leads" not in said
-    page = render(fitted)
-    words = text_of(page)
-    assert words.index("The model is an ensemble") < words.index("Rows trained on") < words.index("Mean rank")
-    assert "Stacking 60 % 150" in words
-    assert "Multilayer perceptron 40 % 120" in words
-    assert "Greedy ensemble the model" in words
-    assert "Stacking leads" not in words
-
-
-def test_what_was_not_tried_has_not_failed_and_has_no_rank(fitted: Results) -> None:
-    words = text_of(render(fitted))
-    assert "Not tried, because there was no time for a first fit: Non-Parametric Transformers." in words
-    assert "4 none failed, 1 not tried" in words
-    assert Standings(fitted).failed == []
-    assert "npt" not in set(Standings(fitted).table["method"])
-    assert [len(Standings(one).table) for one in (fitted, replace(fitted, units=fitted.units[:-1]))] == [4, 4]
-
-
-def test_a_delivered_model_survives_its_files(fitted: Results, tmp_path: Path) -> None:
-    fitted.save(tmp_path)
-    again = Results.load(tmp_path)
-    assert again.delivered == fitted.delivered
-    assert again.units == fitted.units
-    assert Standings(again).headline == Standings(fitted).headline
 
 
 def test_nothing_comes_from_elsewhere(page: str) -> None:
