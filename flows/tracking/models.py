@@ -123,6 +123,8 @@ def _write(
     for name, kind in kinds.items():
         if kind == "categorical":
             example[name] = example[name].astype(object).where(example[name].notna(), None)
+        elif kind == "date":
+            example[name] = example[name].dt.strftime("%Y-%m-%dT%H:%M:%S")
     (target.parent / "schema.json").write_text(json.dumps(schema.to_json()), encoding="utf-8")
     with _saving:
         save_model(
@@ -140,7 +142,7 @@ def _write(
 
 
 def _signature(kinds: Mapping[str, str], task: Task) -> ModelSignature:
-    """Require every feature, so that a misspelt column is an error; categories may come as text or numbers."""
+    """Require every feature, so that a misspelt column is an error; categories are text or numbers, dates text."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
     from mlflow.types.schema import AnyType

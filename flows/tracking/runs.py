@@ -365,10 +365,8 @@ def _input(dataset: Dataset) -> DatasetInput:
     from mlflow.entities import DatasetInput, InputTag
 
     kinds: dict[str, Any] = dict(list(dataset.kinds.items())[:_MAX_COLUMNS])
-    columns = [
-        {"type": "double" if kind == "continuous" else "string", "name": name, "required": True}
-        for name, kind in kinds.items()
-    ]
+    types = {"continuous": "double", "categorical": "string", "date": "datetime"}
+    columns = [{"type": types[kind], "name": name, "required": True} for name, kind in kinds.items()]
     target = {"type": "double" if dataset.task == "regression" else "string", "name": str(dataset.y.name)}
     source = without_secrets(dataset.source)
     is_web = source.startswith(("http://", "https://"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
 
@@ -73,8 +73,10 @@ def _summary(name: str) -> dict[str, Any]:
 
 
 def _sizes(dataset: Dataset) -> dict[str, Any]:
+    from hopular.data.dataset import ColumnKind
+
     kinds = list(dataset.kinds.values())
-    counts = {kind: kinds.count(kind) for kind in ("continuous", "categorical")}
+    counts = {kind: kinds.count(kind) for kind in get_args(ColumnKind)}
     return {"task": dataset.task, "rows": len(dataset), **counts}
 
 
@@ -123,12 +125,13 @@ def _facts(dataset: Dataset) -> dict[str, Any]:
 
 def _show_facts(facts: dict[str, Any]) -> None:
     from hopular.data.audit.table import shortened
-    from hopular.formatting import percent
+    from hopular.formatting import percent, plural
 
     protocol = facts["protocol"]
     lines = {
         "rows": f"{facts['rows']:,}",
-        "features": f"{facts['continuous']:,} continuous, {facts['categorical']:,} categorical",
+        "features": f"{facts['continuous']:,} continuous, {facts['categorical']:,} categorical"
+        + (f", {plural(facts['date'], 'date')}" if facts["date"] else ""),
         "target": f"{facts['target']} ({facts['task']})",
         "missing": f"{percent(facts['missing'])} of the values" if facts["missing"] else "nothing",
         "splits": {

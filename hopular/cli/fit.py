@@ -263,7 +263,7 @@ def _show_dataset(dataset: Dataset) -> None:
     from hopular.formatting import percent
 
     kinds = list(dataset.kinds.values())
-    counts = [(kinds.count(kind), kind) for kind in ("continuous", "categorical") if kind in kinds]
+    counts = [(kinds.count(kind), kind) for kind in ("continuous", "categorical", "date") if kind in kinds]
     say(dataset.name, style="bold")
     show_mark("fact", "rows", f"{len(dataset):,}")
     show_mark("fact", "features", ", ".join(f"{count:,} {kind}" for count, kind in counts))

@@ -22,7 +22,7 @@ from hopular.data.dataset import Dataset, Protocol
 from hopular.data.schema import form_from_json
 from hopular.util import whole_file
 
-_VERSION = 3  # of the layout of an entry
+_VERSION = 4  # of the layout of an entry
 _PLAIN = ("name", "task", "source", "defects", "notes", "missing_codes")  # kept as metadata as they are
 _EXTRAS = ("groups", "time", "file_rows")  # columns that a dataset may have
 

@@ -58,7 +58,8 @@ class Protocol:
 
 
 Task = Literal["classification", "regression"]
-_ColumnKind = Literal["continuous", "categorical"]
+ColumnKind = Literal["continuous", "categorical", "date"]
+DATE = "datetime64[us]"  # the type of a column of dates
 _LARGEST_TARGET = 1e150  # sums of squares of larger numbers are not finite
 PARTS = ("train", "valid", "test", "unused")  # what a column of `Dataset.parts` may say of a row
 
@@ -67,8 +68,8 @@ PARTS = ("train", "valid", "test", "unused")  # what a column of `Dataset.parts`
 class Dataset:
     """Features, target and task of one table, ready for any method.
 
-    A feature is float64 (continuous) or a pandas category of strings (categorical); NaN is missing. The target is
-    never missing: a category of strings for classification, float64 for regression.
+    A feature is float64 (continuous), a pandas category of strings (categorical) or datetime64[us] in UTC (date); NaN
+    or NaT is missing. The target is never missing: a category of strings for classification, float64 for regression.
     """
 
     name: str
@@ -96,12 +97,9 @@ class Dataset:
         return f"Dataset({self.name!r}, {plural(len(self), 'row')}, {plural(self.X.shape[1], 'feature')}, {self.task})"
 
     @property
-    def kinds(self) -> dict[str, _ColumnKind]:
+    def kinds(self) -> dict[str, ColumnKind]:
         """Return the kind of each feature, in column order."""
-        return {
-            str(name): "categorical" if isinstance(dtype, pd.CategoricalDtype) else "continuous"
-            for name, dtype in self.X.dtypes.items()
-        }
+        return {str(name): kind_of(dtype) for name, dtype in self.X.dtypes.items()}
 
     @property
     def classes(self) -> list[str]:
@@ -116,13 +114,23 @@ class Dataset:
         """
         digest = hashlib.sha256(f"dataset 1 {self.task} {len(self)}".encode())
         for column in (*(self.X[name] for name in self.X.columns), self.y):
-            digest.update(f"\n{column.name!r}:{column.dtype.kind if column.dtype.kind == 'f' else 'category'}".encode())
+            kind = "f" if column.dtype == np.float64 else "date" if column.dtype == DATE else "category"
+            digest.update(f"\n{column.name!r}:{kind}".encode())
             digest.update(_content(column))
         return digest.hexdigest()
 
 
+def kind_of(dtype: Any) -> ColumnKind:
+    """Return what a feature of this type is."""
+    if isinstance(dtype, pd.CategoricalDtype):
+        return "categorical"
+    return "date" if dtype == DATE else "continuous"
+
+
 def _content(column: pd.Series[Any]) -> bytes:
     """Return the values of a column as bytes that depend on nothing else."""
+    if column.dtype == DATE:
+        return column.to_numpy().astype("<i8").tobytes()
     if not isinstance(column.dtype, pd.CategoricalDtype):
         values = column.to_numpy(dtype="<f8", copy=True) + 0.0  # -0.0 becomes 0.0
         values[np.isnan(values)] = np.nan  # one bit pattern for all NaN
@@ -178,8 +186,8 @@ def _check_dtypes(name: str, X: pd.DataFrame) -> None:
         if isinstance(dtype, pd.CategoricalDtype):
             if not all(isinstance(category, str) for category in dtype.categories):
                 raise DataError(f"dataset {name!r}: categories of {column!r} must be strings, not {dtype.categories}")
-        elif dtype != np.float64:
-            raise DataError(f"dataset {name!r}: column {column!r} must be float64 or category, not {dtype}")
+        elif dtype not in (np.float64, DATE):
+            raise DataError(f"dataset {name!r}: column {column!r} must be float64, category or {DATE}, not {dtype}")
     numbers = X.select_dtypes(np.float64)
     infinite = np.isinf(numbers.to_numpy()).any(axis=0)
     if infinite.any():

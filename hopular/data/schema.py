@@ -1,14 +1,15 @@
 """Schema: how the raw columns of a table become typed values. It is learned once, from the rows of a table, and applied
 to new rows; files, predictions and served models all read their columns here.
 
-Learning makes float64 of what is measured, and a category of strings of what is named, NaN being missing.
+Learning makes float64 of what is measured, a category of strings of what is named, and datetime64 of dates. A date
+stays one column; estimators see its parts, such as the weekday (`hopular.data.dates`).
 Every rule is a guess at what a column means, so each is simple, told in a note and overruled by `kinds`:
 
 - Text loses the whitespace around it; empty text is missing. Text is a number if all of it reads as one or is a mark
   for missing values, unless leading zeros show a code. It may have separated thousands, a decimal comma, and a
   currency or unit, the same everywhere (see `notation`). Categories keep them as they are.
-- Text is a date if nearly all distinct values have one form; the others are missing. Dates are seconds since 1970 (in
-  UTC if no zone is given), durations and times of day are seconds.
+- Text is a date if nearly all distinct values have one form; the others are missing. Dates are in UTC if no zone is
+  given, durations and times of day are seconds.
 - Floats are continuous. Whole numbers are categorical if they look like codes: at most ten values, each five times on
   average, less than twenty apart, under a name that does not speak of counts or ages; else continuous.
   Floats that are all whole are whole numbers if some are missing: readers know no other way to write that.
@@ -34,7 +35,7 @@ from typing import Any, Literal, cast, get_args
 import numpy as np
 import pandas as pd
 
-from hopular.data.dataset import DataError, Dataset, Task
+from hopular.data.dataset import DATE, DataError, Dataset, Task, kind_of
 from hopular.data.notation import (
     UNKNOWN,
     Array,
@@ -161,7 +162,7 @@ def columns_of(X: pd.DataFrame, forms: Mapping[str, Form] = {}) -> tuple[Column,
         if isinstance(dtype, pd.CategoricalDtype):
             columns.append(Column(str(name), "categorical", tuple(dtype.categories)))
         else:
-            columns.append(Column(str(name), "date" if form and isinstance(form, str) else "continuous", form=form))
+            columns.append(Column(str(name), kind_of(dtype), form=form))
     return tuple(columns)
 
 
@@ -188,7 +189,7 @@ def _apply(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Serie
     if column.kind == "categorical":
         return _known_categories(column, values, notes)
     if values.isna().all():
-        return pd.Series(np.nan, index=values.index, dtype=np.float64)
+        return pd.Series(np.nan, index=values.index, dtype=DATE if column.kind == "date" else np.float64)
     is_text = pd.api.types.infer_dtype(values, skipna=True) == "string"
     if column.kind == "date" and column.form and is_text:
         return _known_dates(column, values, notes)
@@ -200,8 +201,9 @@ def _apply(column: Column, values: pd.Series[Any], notes: list[str]) -> pd.Serie
         return _other_numbers(column, values, notes)
     except DataError as error:
         try:
-            # text now, and dates proper when the model was trained
-            return _learned(column, values, "date", notes)[0]
+            # dates whose time since 1970 alone is wanted
+            dates = _learned(column, values, "date", notes)[0]
+            return pd.Series(since_1970(dates), index=values.index)
         except DataError:
             raise error from None
 
@@ -232,7 +234,7 @@ def _known_dates(column: Column, values: pd.Series[Any], notes: list[str]) -> pd
     unread = values[values.notna() & np.isnan(seconds)]
     if len(unread):
         notes.append(f"{column.name}: {_counted(unread)} missing, not written as {column.form}")
-    return pd.Series(seconds, index=values.index, dtype=np.float64)
+    return pd.Series(_dates(seconds), index=values.index)
 
 
 def _learned(
@@ -368,7 +370,8 @@ def _feature(name: str, column: pd.Series[Any], kind: str | None, note: Note, st
     if kind == "continuous":
         return _numbers(name, raw), raw.written
     if kind == "date":
-        return _seconds(name, raw)
+        seconds, form = _seconds(name, raw)
+        return _dates(seconds), form
     return (_category(raw.text or raw) if kind == "categorical" else None), None
 
 
@@ -418,6 +421,8 @@ def _guess(name: str, raw: _Raw, note: Note) -> str:
         if len(raw.names) > _MANY_CATEGORIES:
             note(f"kept with more than {_MANY_CATEGORIES} categories")
         return "categorical"
+    if raw.form == "dates":
+        return "date"
     if raw.form == "numbers" and (whole := _whole(raw.values)) is not None:
         if _are_ids(name, raw.values):
             note("left out, looks like an id (give its kind to keep it)")
@@ -642,10 +647,16 @@ def _numbers(name: str, raw: _Raw) -> Array:
 def _seconds(name: str, raw: _Raw) -> tuple[Array, str | None]:
     raw = _named(raw) if raw.form == "numbers" else raw
     if not raw.named:
-        return raw.values, None
+        return raw.values, cast(str | None, raw.written)
     values, bad, form = guess_dates(raw.names)
     _refuse(name, raw, bad, "date", "date")
     return _spread(values, raw), form
+
+
+def _dates(seconds: Array) -> Array:
+    """Return seconds since 1970 as dates, NaT for NaN."""
+    moments = np.where(np.isnan(seconds), 0.0, seconds * 1e6).round().astype("M8[us]")
+    return np.where(np.isnan(seconds), np.datetime64("NaT", "us"), moments)
 
 
 def _refuse(name: str, raw: _Raw, bad: Array, kind: str, noun: str) -> None:

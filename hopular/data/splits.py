@@ -152,6 +152,7 @@ class _Table:
     classes: Rows | None  # a number per class; None if the order takes no notice of them
     units: Rows  # a number per group; without groups, per row
     time: npt.NDArray[np.float64] | None
+    clock: str  # the name of the column with the time
 
 
 def order_of(dataset: Dataset, protocol: Protocol) -> Order:
@@ -182,7 +183,8 @@ def _table(dataset: Dataset, order: Order) -> _Table:
         units[none] = units.max() + 1 + np.arange(none.sum())
     if order == "time" and dataset.time is not None:
         time = dataset.time.to_numpy(dtype=np.float64)
-    return _Table(dataset.name, order, classes, units, time)
+    clock = "" if dataset.time is None else str(dataset.time.name)
+    return _Table(dataset.name, order, classes, units, time, clock)
 
 
 def _folds(rows: Rows, protocol: Protocol, table: _Table) -> list[tuple[Rows, Rows]]:
@@ -292,8 +294,8 @@ def _time_blocks(rows: Rows, wanted: Sequence[int], table: _Table, part: str) ->
     times = table.time[rows]
     if np.isnan(times).any():
         raise DataError(
-            f"dataset {table.name!r}: time is missing in {plural(int(np.isnan(times).sum()), 'row')}: "
-            "drop them, fill it in, or use another order"
+            f"dataset {table.name!r}: the time {table.clock!r} is missing in "
+            f"{plural(int(np.isnan(times).sum()), 'row')}: drop them, fill it in, or use another order"
         )
     by_time = np.argsort(times, kind="stable")
     cuts = np.flatnonzero(times[by_time][1:] != times[by_time][:-1]) + 1

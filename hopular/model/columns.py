@@ -14,6 +14,7 @@ import pandas as pd
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from hopular.data.dates import date_parts, varying_parts
 from hopular.formatting import plural
 
 LARGEST = 1e6  # standardised values beyond this are cut, so that no input can overflow an estimator
@@ -21,7 +22,10 @@ _TIMES = ("date", "datetime", "datetime64", "timedelta", "timedelta64")
 
 
 def check_table(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:
-    """Return X as a frame with rows and columns; those are the ones of training unless `reset`, which notes them."""
+    """Return X as a frame with rows and columns; those are the ones of training unless `reset`, which notes them.
+
+    Parts of dates, such as the weekday, follow behind the columns of X.
+    """
     if not isinstance(X, pd.DataFrame):
         if isinstance(X, list | tuple) and np.asarray(X).dtype.kind in "US":
             X = np.asarray(X, dtype=object)  # keeps the numbers of a mixed list numbers
@@ -34,7 +38,28 @@ def check_table(estimator: Any, X: Any, reset: bool) -> pd.DataFrame:
                 f"Give X at least one {what}."
             )
     validate_data(estimator, X=X, reset=reset, skip_check_array=True)
-    return frame.infer_objects() if isinstance(X, np.ndarray) and X.dtype == object else frame
+    frame = frame.infer_objects() if isinstance(X, np.ndarray) and X.dtype == object else frame
+    if reset:
+        estimator.date_parts_ = _learn_date_parts(frame)
+    return _with_date_parts(frame, getattr(estimator, "date_parts_", []))  # older saved models have none
+
+
+def _learn_date_parts(frame: pd.DataFrame) -> list[list[Any]]:
+    """Return the place of each column of dates, with the parts that vary in it."""
+    columns = [(place, name, frame.iloc[:, place]) for place, name in enumerate(frame.columns)]
+    return [[place, varying_parts(numbers(c, str(name)))] for place, name, c in columns if is_date(c)]
+
+
+def _with_date_parts(frame: pd.DataFrame, learned: list[list[Any]]) -> pd.DataFrame:
+    if not learned:
+        return frame
+    names, found = list(frame.columns), [frame]
+    for place, parts in learned:
+        seconds = numbers(frame.iloc[:, place], str(names[place]))
+        for part, values in date_parts(seconds, parts).items():
+            names.append(f"{names[place]}: {part}")
+            found.append(values.set_axis(frame.index).to_frame())
+    return pd.concat(found, axis=1).set_axis(names, axis=1)
 
 
 def check_labels(y: Any) -> np.ndarray[Any, Any]:

@@ -50,7 +50,8 @@ class RetrievingEstimator(TableEstimator):
         """
         rows = self._encode_table(X)
         frame = self._check_table(X, reset=False)
-        return _fill_missing(frame, rows, self.encoding_, self.network_, self._memory)
+        filled = _fill_missing(frame, rows, self.encoding_, self.network_, self._memory)
+        return filled.iloc[:, : self.n_features_in_]  # without the parts of dates
 
 
 def _fill_missing(

@@ -311,7 +311,11 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _fitted_json(self) -> dict[str, Any]:
         """Return the fitted attributes beside network and encoding, for `save`."""
         names = getattr(self, "feature_names_in_", None)
-        return {"n_features_in": self.n_features_in_, "feature_names_in": None if names is None else list(names)}
+        return {
+            "n_features_in": self.n_features_in_,
+            "feature_names_in": None if names is None else list(names),
+            "date_parts": self.date_parts_,
+        }
 
     def _fitted_arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Return fitted attributes that are arrays, for `save`."""
@@ -319,6 +323,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _set_fitted_json(self, data: dict[str, Any]) -> None:
         self.n_features_in_ = data["n_features_in"]
+        self.date_parts_ = data.get("date_parts", [])  # older files have none
         if data["feature_names_in"] is not None:
             self.feature_names_in_ = np.asarray(data["feature_names_in"], dtype=object)
 

@@ -161,6 +161,43 @@ def test_order_of_rows():
     assert "30 blocks, where shuffled rows make 151" in found(blocks, "sorted-rows").sentence
     walk = found(telling(pd.Series(np.cumsum(NOISE[:, 1]))), "sorted-rows")
     assert "autocorrelation 0.9" in walk.sentence
+    assert (walk.severity, walk.columns) == ("warning", ())
+    assert "test on later rows, by --time COLUMN" in walk.sentence
+    assert found(telling(pd.Series(np.arange(float(N)))), "sorted-rows").severity == "note", "sorted by the target"
+
+
+@pytest.mark.parametrize("task", ["regression", "classification"])
+@pytest.mark.parametrize(("noise", "severity"), [(0.0, "serious"), (0.55, "warning")])
+def test_a_target_that_is_alike_in_time_is_said_loudly_whatever_the_order_of_rows(task, noise, severity):
+    walk = 4 * np.sin(np.arange(N) / 10)
+    walk = np.sign(walk) if task == "classification" else walk
+    random = np.random.default_rng(3)
+    share = noise if task == "regression" else noise / 4
+    walk = np.where(random.random(N) < share / 2, random.permutation(walk), walk)
+    y = cat(walk > 0) if task == "classification" else pd.Series(walk)
+    shuffled = random.permutation(N)
+    days = pd.Series(pd.date_range("2024-01-01", periods=N).as_unit("us"))
+    X = {name: values.iloc[shuffled].reset_index(drop=True) for name, values in telling(y).X.assign(day=days).items()}
+    dataset = made(X, y.iloc[shuffled].reset_index(drop=True))
+    finding = found(dataset, "sorted-rows")
+    assert (finding.severity, finding.columns) == (severity, ("day",))
+    assert finding.sentence.startswith("In the order of 'day', ")
+    assert finding.sentence.endswith("To test on later rows: --time day")
+    assert "id-like-columns" not in {finding.check for finding in audit(dataset)}
+    in_time = replace(dataset, time=dataset.X["day"].astype("int64").astype(float).rename("day"))
+    assert "sorted-rows" not in {finding.check for finding in audit(in_time, [])}
+
+
+def test_a_date_that_says_nothing_of_the_target_is_no_finding():
+    days = pd.Series(pd.date_range("2024-01-01", periods=N).as_unit("us"))
+    assert not {"sorted-rows", "id-like-columns"} & {finding.check for finding in audit(clean(day=days), [])}
+
+
+def test_information_in_the_parts_of_a_date_is_found():
+    since = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(np.random.default_rng(0).permutation(N), unit="D"))
+    is_open = since.dt.day_of_week < 4
+    dataset = made({"since": since.dt.as_unit("us"), "noise": NOISE[:, 0]}, cat(np.where(is_open, "yes", "no")))
+    assert not {"no-information", "weak-information"} & {finding.check for finding in audit(dataset, [])}
 
 
 def test_classes_of_unequal_size():

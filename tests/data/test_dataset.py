@@ -40,7 +40,7 @@ def test_kinds_and_classes() -> None:
         ({"X": pd.DataFrame(index=range(3))}, "no feature beside its target 'kind'"),
         ({"y": pd.Series(pd.Categorical(["a", "b"]), name="kind")}, "3 rows of features and 2 of target"),
         ({"X": pd.DataFrame([[1.0, 2.0]] * 3, columns=["a", "a"])}, "more than one column named a: rename"),
-        ({"X": pd.DataFrame({"a": [1, 2, 3]})}, "column 'a' must be float64 or category, not int64"),
+        ({"X": pd.DataFrame({"a": [1, 2, 3]})}, r"column 'a' must be float64, category or datetime64\[us\], not int64"),
         ({"X": pd.DataFrame({"a": [1.0, np.inf, 3.0]})}, "column 'a' has infinite values"),
         ({"X": pd.DataFrame({"a": pd.Categorical([1, 2, 3])})}, "categories of 'a' must be strings"),
         ({"y": pd.Series(pd.Categorical(["a", None, "b"]), name="kind")}, "'kind' is missing in 1 row:"),

@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.pandas import column, data_frames
 
-from hopular.data.dataset import DataError, Dataset
+from hopular.data.dataset import DATE, DataError, Dataset
+from hopular.data.notation import since_1970
 from hopular.data.schema import KINDS, learn_features, learn_target, missing_target
 
 ROWS = 60
@@ -29,6 +30,12 @@ def one(values, kind=None, name="c"):
     series = values if isinstance(values, pd.Series) else pd.Series(values)
     learned = learn_features(series.to_frame(name), {} if kind is None else {name: kind})
     return learned.X.get(name), list(learned.notes)
+
+
+def seconds(dates):
+    """Return dates as seconds since 1970."""
+    assert dates.dtype == DATE
+    return since_1970(dates).tolist()
 
 
 def is_category(series):
@@ -177,22 +184,22 @@ def test_large_integers_keep_their_value():
     ],
     ids=str,
 )
-def test_text_of_dates_becomes_seconds_since_1970(texts):
+def test_text_of_dates_becomes_dates(texts):
     result, notes = one(texts * 5)
-    assert list(result[:2]) == [(18_262 + 1) * SECONDS, (18_262 + 30) * SECONDS]
+    assert seconds(result[:2]) == [(18_262 + 1) * SECONDS, (18_262 + 30) * SECONDS]
     assert notes[0].startswith("text read as dates (")
 
 
 def test_ambiguous_dates_are_month_first_with_slashes_and_day_first_otherwise():
-    assert one(["01/02/2020"] * 3)[0][0] == (18_262 + 1) * SECONDS
+    assert seconds(one(["01/02/2020"] * 3)[0])[0] == (18_262 + 1) * SECONDS
     assert one(["01/02/2020"] * 3)[1] == ["text read as dates (%m/%d/%Y): c"]
-    assert one(["02-01-2020"] * 3)[0][0] == (18_262 + 1) * SECONDS
-    assert one(["02.01.2020"] * 3)[0][0] == (18_262 + 1) * SECONDS
+    assert seconds(one(["02-01-2020"] * 3)[0])[0] == (18_262 + 1) * SECONDS
+    assert seconds(one(["02.01.2020"] * 3)[0])[0] == (18_262 + 1) * SECONDS
 
 
 def test_a_day_above_twelve_decides_wherever_it_stands():
     days = [f"{d:02}/01/2020" for d in range(1, 13)] * 3 + ["31/01/2020"]
-    assert one(days)[0].iloc[1] == (18_262 + 1) * SECONDS
+    assert seconds(one(days)[0])[1] == (18_262 + 1) * SECONDS
 
 
 def test_a_few_values_that_are_no_dates_are_missing():
@@ -216,13 +223,23 @@ def test_a_few_values_that_are_no_dates_are_missing():
         pd.Series([datetime.date(1970, 1, 2), None], dtype=pd.ArrowDtype(pa.date32())),
         pd.Series([datetime.datetime(1970, 1, 2), None], dtype=pd.ArrowDtype(pa.timestamp("us"))),
         pd.Series(pd.PeriodIndex(["1970-01-02", None], freq="D")),
+    ],
+    ids=lambda values: f"{values.dtype} {type(values[0]).__name__}",
+)
+def test_dates_of_any_type_are_dates_in_utc(values):
+    assert np.array_equal(seconds(one(values)[0]), [SECONDS, np.nan], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
         pd.Series(pd.to_timedelta([1, None], unit="D")),
         pd.Series([datetime.timedelta(1), None], dtype=object),
         pd.Series([datetime.timedelta(1), None], dtype=pd.ArrowDtype(pa.duration("s"))),
     ],
     ids=lambda values: f"{values.dtype} {type(values[0]).__name__}",
 )
-def test_dates_and_durations_are_seconds(values):
+def test_durations_are_seconds(values):
     assert np.array_equal(one(values)[0], [SECONDS, np.nan], equal_nan=True)
 
 
@@ -352,8 +369,8 @@ def test_kinds_overrule_the_rules():
 
 def test_date_reads_compact_dates_and_years_too():
     for values in (["1970-01-02"], ["19700102"], [19700102], pd.to_datetime(["1970-01-02"])):
-        assert list(one(values, "date")[0]) == [SECONDS]
-    assert list(one([1970, 1971], "date")[0]) == [0.0, 365 * SECONDS]
+        assert seconds(one(values, "date")[0]) == [SECONDS]
+    assert seconds(one([1970, 1971], "date")[0]) == [0.0, 365 * SECONDS]
     assert list(one(["1970-01-02", "n/a"], "date")[0].isna()) == [False, True]
 
 

@@ -20,7 +20,7 @@ from sklearn.model_selection import (
 )
 
 from hopular.data.dataset import DataError, Dataset, Protocol
-from hopular.data.splits import Split, make_splits
+from hopular.data.splits import FEW_ROWS, MANY_FOLDS, SOME_FOLDS, SOME_ROWS, Split, inner_folds, make_splits
 
 CLASSES = list("abc")
 seeds = st.integers(0, 2**32 - 1)
@@ -470,9 +470,9 @@ ORDER = "use another order"
             "dataset 'toy' has left 1 group, too few to take validation rows from: use more data, or another order",
         ),
         (
-            table(NUMBERS, time=[1, 2, np.nan, 3, np.nan, 4]),
+            table(NUMBERS, time=pd.Series([1, 2, np.nan, 3, np.nan, 4], name="when")),
             None,
-            f"dataset 'toy': time is missing in 2 rows: drop them, fill it in, or {ORDER}",
+            f"dataset 'toy': the time 'when' is missing in 2 rows: drop them, fill it in, or {ORDER}",
         ),
         (
             table(NUMBERS, time=[1, 2, 2, 3, 3, 4]),
@@ -519,4 +519,139 @@ def test_bad_request(dataset, protocol, message):
 def test_bad_protocol(wrong, message):
     with pytest.raises(DataError) as error:
         Protocol(**wrong)
+    assert str(error.value) == message
+
+
+# --------------------------------------------------------------------------------------------------------- inner folds
+
+
+def inner(dataset, rows=None, seed=0):
+    """Return the inner folds, after a check of what holds of all of them."""
+    rows = np.arange(len(dataset)) if rows is None else rows
+    folds = inner_folds(dataset, rows, seed)
+    for train, valid in folds:
+        assert len(train)
+        assert len(valid)
+        assert np.isin(train, rows).all()
+        assert not np.intersect1d(train, valid).size
+        assert (np.diff(train) > 0).all()
+        assert (np.diff(valid) > 0).all()
+    held_out = np.concatenate([valid for _, valid in folds])
+    assert len(np.unique(held_out)) == len(held_out), "no row is held out twice"
+    return folds, np.sort(held_out)
+
+
+@pytest.mark.parametrize("y", [some_classes(200), np.arange(200.0)], ids=["classes", "numbers"])
+def test_inner_folds_hold_each_of_the_given_rows_out_once(y):
+    given = np.setdiff1d(np.arange(200), np.arange(0, 200, 7))
+    folds, held_out = inner(table(y), given)
+    assert len(folds) == MANY_FOLDS
+    assert np.array_equal(held_out, given)
+    assert all(np.array_equal(np.union1d(train, valid), given) for train, valid in folds)
+
+
+@pytest.mark.parametrize(
+    ("n", "count"), [(FEW_ROWS, MANY_FOLDS), (FEW_ROWS + 1, SOME_FOLDS), (SOME_ROWS, SOME_FOLDS), (SOME_ROWS + 1, 1)]
+)
+def test_larger_tables_have_fewer_inner_folds_and_the_largest_a_single_one(n, count):
+    folds, held_out = inner(table(np.arange(float(n))))
+    assert len(folds) == count
+    assert len(held_out) == (n if count > 1 else np.ceil(0.2 * n))
+
+
+def test_inner_folds_have_the_classes_in_proportion():
+    dataset = table(np.repeat(CLASSES, [80, 40, 16]))
+    for _, valid in inner(dataset)[0]:
+        assert dataset.y.iloc[valid].value_counts().to_dict() == {"a": 10, "b": 5, "c": 2}
+
+
+def test_a_class_of_one_row_trains_in_every_inner_fold():
+    folds, held_out = inner(table([*CLASSES[:2] * 20, "c"]))
+    assert all(40 in train for train, _ in folds)
+    assert np.array_equal(held_out, np.arange(40))
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, sizes=st.lists(st.integers(1, 9), min_size=2, max_size=5))
+def test_rare_classes_train_in_every_inner_fold(seed, sizes):
+    sizes = [30, *sizes]
+    dataset = table(np.repeat(list("abcdef")[: len(sizes)], sizes))
+    for train, _ in inner(dataset, seed=seed)[0]:
+        assert set(dataset.y.iloc[train]) == set(dataset.y)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=seeds, groups=st.lists(st.integers(0, 12), min_size=40, max_size=60), with_classes=st.booleans())
+def test_inner_folds_keep_groups_together(seed, groups, with_classes):
+    y = some_classes(len(groups), seed % 1000) if with_classes else np.arange(float(len(groups)))
+    groups[:3] = [0, 1, 2]
+    for train, valid in inner(table(y, groups=groups), seed=seed)[0]:
+        assert not {groups[i] for i in train} & {groups[i] for i in valid}
+
+
+def test_fewer_groups_than_inner_folds_make_as_many_folds():
+    folds, held_out = inner(table(np.arange(30.0), groups=np.arange(30) % 3))
+    assert len(folds) == 3
+    assert len(held_out) == 30
+
+
+@settings(max_examples=30, deadline=None)
+@given(time=st.lists(st.integers(0, 50), min_size=30, max_size=80))
+def test_inner_folds_in_time_validate_on_later_rows(time):
+    time[:2] = [0, 51]
+    time = np.array(time, dtype=float)
+    for train, valid in inner(table(np.arange(float(len(time))), time=time))[0]:
+        assert time[train].max() < time[valid].min()
+
+
+def test_inner_folds_in_time_begin_in_the_middle():
+    time = np.random.default_rng(0).permutation(160).astype(float)
+    folds, held_out = inner(table(np.arange(160.0), time=time))
+    assert len(folds) == MANY_FOLDS
+    assert sorted(time[held_out]) == list(range(80, 160))
+    assert [len(train) for train, _ in folds] == list(range(80, 160, 10))
+
+
+def test_few_different_times_make_a_single_inner_fold():
+    folds, held_out = inner(table(np.arange(40.0), time=np.arange(40) // 8))
+    assert len(folds) == 1
+    assert list(held_out) == list(range(32, 40))
+
+
+def test_thirty_rows_have_as_many_inner_folds_as_larger_tables():
+    folds, held_out = inner(table(CLASSES * 10))
+    assert len(folds) == MANY_FOLDS
+    assert len(held_out) == 30
+
+
+def test_inner_folds_come_from_the_seed():
+    dataset = table(some_classes(100))
+    first, again, other = (inner_folds(dataset, np.arange(100), seed) for seed in (0, 0, 1))
+    assert all(np.array_equal(a[1], b[1]) for a, b in zip(first, again, strict=True))
+    assert not all(np.array_equal(a[1], b[1]) for a, b in zip(first, other, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (
+            table(np.arange(20.0), groups=[7] * 20),
+            "dataset 'toy' has left 1 group, too few to take validation rows from: use more data, or another order",
+        ),
+        (
+            table(list("ab")),
+            "dataset 'toy' has left 0 rows (beside 2 that must train with a whole class), too few to take validation "
+            "rows from: use more data, or another order",
+        ),
+        (
+            table(np.arange(20.0), time=[3.0] * 20),
+            "dataset 'toy' has 1 different time to take validation rows from, fewer than the 2 needed: "
+            "use another order",
+        ),
+    ],
+    ids=["one group", "two rows", "one time"],
+)
+def test_rows_that_cannot_be_divided_within_are_refused(dataset, message):
+    with pytest.raises(DataError) as error:
+        inner_folds(dataset, np.arange(len(dataset)))
     assert str(error.value) == message

@@ -27,6 +27,9 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from hopular.data.audit.table import SEED, Finding, Floats, Ints, Severity, Table, renumber
 from hopular.data.audit.table_checks import error_removed
+from hopular.data.dataset import DATE
+from hopular.data.dates import date_parts, varying_parts
+from hopular.data.notation import since_1970
 from hopular.formatting import percent
 
 # ----------------------------------------------------------------------------------------------------- reference models
@@ -189,6 +192,10 @@ def _encode_column(column: pd.Series[Any], most: int) -> _Inputs:
         frequent = pd.Series(codes).value_counts().index[:most]
         numbers = np.column_stack([codes == code for code in sorted(frequent)]).astype(np.float64)
         numbers = numbers[:, numbers.shape[1] == column.nunique(dropna=False) == 2 :]  # the second says it all
+    elif column.dtype == DATE:
+        seconds = since_1970(column)
+        parts = date_parts(seconds, varying_parts(seconds)).values()
+        return np.hstack([_encode_column(part, most) for part in (pd.Series(seconds), *parts)])
     else:
         values = column.to_numpy(dtype=np.float64)
         missing = np.isnan(values)

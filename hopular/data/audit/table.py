@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from hopular.data.dataset import Dataset
+from hopular.data.dataset import DATE, Dataset
+from hopular.data.notation import since_1970
 from hopular.data.splits import order_of
 from hopular.formatting import percent
 
@@ -150,7 +151,7 @@ def _number(column: pd.Series[Any]) -> Ints:
     """Rank each value among the different values of a column; -1 if missing."""
     if isinstance(column.dtype, pd.CategoricalDtype):
         return column.cat.remove_unused_categories().cat.codes.to_numpy().astype(np.int64)
-    values = column.to_numpy(dtype=np.float64)
+    values = since_1970(column) if column.dtype == DATE else column.to_numpy(dtype=np.float64)
     codes = np.full(len(values), -1, dtype=np.int64)
     known = ~np.isnan(values)
     codes[known] = np.unique(values[known], return_inverse=True)[1]

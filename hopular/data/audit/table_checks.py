@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 
 import numpy as np
@@ -42,12 +43,12 @@ def _useless(
 def id_like(table: Table) -> Iterator[Finding]:
     """Report columns that name or number the rows: nothing can be learned from them, or only the order of the rows.
 
-    The time by which rows are divided may well rise with them.
+    Dates, and the time by which rows are divided, may well rise with them.
     """
     for j, name in enumerate(table.names):
         codes = table.codes[:, j]
         known = int((codes >= 0).sum())
-        if known < _ROWS_FOR_ID or name == table.clock:
+        if known < _ROWS_FOR_ID or name == table.clock or table.dataset.kinds[name] == "date":
             continue
         if table.is_categorical[j]:
             if table.distinct[j] >= _NEARLY_ALL * known:
@@ -210,7 +211,8 @@ def small_classes(table: Table) -> Iterator[Finding]:
 _ROWS_FOR_ORDER = 20  # to speak of an order
 _MANY_COPIES = 0.05  # share of rows
 _MUCH_CONFLICT = 0.05  # share of rows that nothing can predict right, or of the target's variance
-_IN_BLOCKS = 0.5  # fewer runs of equal labels than this share of those of shuffled rows; or more autocorrelation
+_IN_BLOCKS = 0.5  # autocorrelation, or share of the runs of equal labels in shuffled rows that is lacking
+_MUCH_ALIKE = 0.8  # the same, in the order of dates, that makes a score on random rows worthless
 
 
 def duplicates(table: Table) -> Iterator[Finding]:
@@ -258,37 +260,60 @@ def conflicts(table: Table) -> Iterator[Finding]:
 
 
 def order(table: Table) -> Iterator[Finding]:
-    """Report rows sorted by target, or like their neighbours: parts cut without shuffling, or at random, may mislead.
+    """Report a target that is alike in neighbouring rows, in time or in the file: random parts then mislead.
 
     Rows that are divided in the order of time are as they should be.
     """
-    y = table.target
-    if len(y) < _ROWS_FOR_ORDER or table.clock is not None:
+    if len(table.target) < _ROWS_FOR_ORDER or table.clock is not None:
         return
-    if table.dataset.task == "classification":
-        runs = 1 + int((y[1:] != y[:-1]).sum())
-        expected = len(y) + 1 - float((np.bincount(y) ** 2).sum()) / len(y)
-        if runs < _IN_BLOCKS * expected:
-            text = f"Neighbours are often of one class: {runs:,} blocks, where shuffled rows make {expected:,.0f}."
-            text += f" {_IF_TIME}"
-            if runs == y.max() + 1:
-                text = "Rows are sorted by class: shuffle them before cutting them into parts."
-            yield Finding("sorted-rows", "note", text)
+    in_time = [finding for j in range(len(table.names)) if (finding := _in_time(table, j))]
+    yield from in_time[:1]
+    if in_time:
         return
-    alike = _autocorrelation(table.dataset.y.to_numpy(dtype=np.float64))
-    if alike > _IN_BLOCKS:
-        text = f"The target of a row is much like that of the row before (autocorrelation {alike:.2f})"
-        yield Finding("sorted-rows", "note", f"{text}. {_IF_TIME}")
+    alike, how = _likeness(table, np.arange(len(table.target)))
+    if alike < _IN_BLOCKS:
+        return
+    steps, text = np.diff(table.target), f"{how}. {_IF_TIME}"
+    is_sorted, is_numbers = (steps >= 0).all() or (steps <= 0).all(), table.dataset.task == "regression"
+    if is_sorted and not is_numbers:
+        text = "Rows are sorted by class: shuffle them before cutting them into parts."
+    yield Finding("sorted-rows", "warning" if is_numbers and not is_sorted else "note", text)
+
+
+def _in_time(table: Table, j: int) -> Finding | None:
+    """Look at the rows in the order of a column of dates."""
+    codes, name = table.codes[:, j], table.names[j]
+    if table.dataset.kinds[name] != "date" or table.distinct[j] < _ROWS_FOR_ORDER:
+        return None
+    rows = np.argsort(codes, kind="stable")
+    alike, how = _likeness(table, rows[codes[rows] >= 0])
+    if alike < _IN_BLOCKS:
+        return None
+    text = f"In the order of '{name}', {how[0].lower()}{how[1:]}: a score on rows drawn at random says little of "
+    text += (
+        f"later ones, since it is read from their neighbours in time. To test on later rows: --time {shlex.quote(name)}"
+    )
+    return Finding("sorted-rows", "serious" if alike >= _MUCH_ALIKE else "warning", text, (name,))
 
 
 _IF_TIME = (
-    "If the order is that of time, test on later rows: parts drawn at random make the test easier than it will be."
+    "If the order is that of time, test on later rows, by --time COLUMN: parts drawn at random make the test easier "
+    "than it will be."
 )
 
 
-def _autocorrelation(values: Floats) -> float:
-    centred = values - values.mean()
-    return float(centred[1:] @ centred[:-1] / (centred @ centred))
+def _likeness(table: Table, rows: Ints) -> tuple[float, str]:
+    """Measure how much the target of rows in this order is like that of the row before, 0 (not) to 1, and say so."""
+    if table.dataset.task == "regression":
+        values = table.dataset.y.to_numpy(dtype=np.float64)[rows]
+        centred = values - values.mean()
+        alike = float(centred[1:] @ centred[:-1] / max(centred @ centred, np.finfo(float).tiny))
+        return alike, f"The target of a row is much like that of the row before (autocorrelation {alike:.2f})"
+    y = table.target[rows]
+    runs = 1 + int((y[1:] != y[:-1]).sum())
+    expected = len(y) + 1 - float((np.bincount(y) ** 2).sum()) / len(y)
+    text = f"Neighbours are often of one class ({runs:,} blocks, where shuffled rows make {expected:,.0f})"
+    return 1 - runs / expected, text
 
 
 # ---------------------------------------------------------------------------------------------------------------- leaks

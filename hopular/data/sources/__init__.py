@@ -61,8 +61,12 @@ def _is_url(reference: str) -> bool:
     return reference.startswith(("http://", "https://"))
 
 
-def load(reference: str, target: str | None = None) -> Dataset:
-    """Load the one dataset that `reference` means. `target` names the column to predict in a file of your own."""
+def load(reference: str, target: str | None = None, *, time: str | None = None, group: str | None = None) -> Dataset:
+    """Load the one dataset that `reference` means.
+
+    For a file of your own, `target` names the column to predict, `time` the one by which later rows test models of
+    earlier ones, and `group` the one whose equal values stay together.
+    """
     names = expand(reference)
     if len(names) != 1:
         raise DataError(
@@ -76,10 +80,12 @@ def load(reference: str, target: str | None = None) -> Dataset:
     )
     for load_named, knows in loaders:
         if knows:
-            if target is not None:
-                raise DataError(f"target={target!r} can be given for your own file only; {name!r} has its target")
+            for option, column in (("target", target), ("time", time), ("group", group)):
+                if column is not None:
+                    has = "its target" if option == "target" else "its own splits"
+                    raise DataError(f"{option}={column!r} can be given for your own file only; {name!r} has {has}")
             return load_named(name)
-    return file.load(name, target=target)
+    return file.load(name, target, time=time, group=group)
 
 
 def _is_openml(name: str) -> bool:

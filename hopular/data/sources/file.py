@@ -13,9 +13,9 @@ import pandas as pd
 
 from hopular import settings
 from hopular.data.cache import cache_key, cached
-from hopular.data.dataset import DataError, Dataset, Protocol
+from hopular.data.dataset import DATE, DataError, Dataset, Protocol
 from hopular.data.download import fetch
-from hopular.data.notation import SIGNS, Array, NumberForm, Style, is_doubtful
+from hopular.data.notation import SIGNS, Array, NumberForm, Style, is_doubtful, since_1970
 from hopular.data.read import SUFFIXES, RawTable, is_data_file, read_raw, stem
 from hopular.data.schema import learn_features, learn_target, missing_target, read_numbers, without_codes
 from hopular.data.sidecar import Sidecar, read_sidecar, sidecar_of
@@ -23,7 +23,7 @@ from hopular.formatting import plural, some
 from hopular.redaction import without_secrets
 from hopular.util import did_you_mean
 
-_VERSION = 3  # of the way from a file to a dataset; another one leaves older cache entries unused
+_VERSION = 4  # of the way from a file to a dataset; another one leaves older cache entries unused
 _PART_NAMES = {  # what a split column may call them
     "train": ("train", "training", "learn"),
     "valid": ("valid", "validation", "val", "dev"),
@@ -32,8 +32,16 @@ _PART_NAMES = {  # what a split column may call them
 }
 
 
-def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | None = None) -> Dataset:
-    """Load the dataset in a file. `target` overrules that of the sidecar, `sidecar` the one beside the file.
+def load(
+    reference: str | Path,
+    target: str | None = None,
+    sidecar: Sidecar | None = None,
+    *,
+    time: str | None = None,
+    group: str | None = None,
+) -> Dataset:
+    """Load the dataset in a file. `target`, `time` and `group` overrule what the sidecar says, `sidecar` the one beside
+    the file. Rows are divided by `time` or `group` if one is given, whatever the order in the sidecar.
 
     A file at an address is downloaded once and kept: delete it in the cache folder to get it anew. The columns that
     give split and groups are features only if the sidecar gives their kind.
@@ -41,7 +49,7 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
     path, name, source = _locate(reference)
     if sidecar is None:
         sidecar = _sidecar_beside(path)
-    told = replace(sidecar, target=target or sidecar.target)
+    told = _told(sidecar, target, time, group)
     try:
         with path.open("rb") as file:
             content = hashlib.file_digest(file, "sha256").digest()
@@ -52,6 +60,22 @@ def load(reference: str | Path, target: str | None = None, sidecar: Sidecar | No
     if (dataset.name, dataset.source) == (name, source):
         return dataset
     return replace(dataset, name=name, source=source)  # the same content was read under another name
+
+
+def _told(sidecar: Sidecar, target: str | None, time: str | None, group: str | None) -> Sidecar:
+    """Put what the caller says above what the sidecar says."""
+    if time and group:
+        raise DataError(
+            f"time {time!r} and group {group!r} were both given, and rows are divided by one of them: leave out time "
+            "to predict new groups, or group to predict later rows"
+        )
+    told = replace(sidecar, target=target or sidecar.target)
+    if not (time or group):
+        return told
+    protocol = sidecar.protocol or Protocol(scheme="fixed" if sidecar.split else "kfold")
+    if time:
+        return replace(told, time=time, protocol=replace(protocol, order="time"))
+    return replace(told, groups=group, protocol=replace(protocol, order="grouped"))
 
 
 def files_in(folder: Path) -> list[Path]:
@@ -220,7 +244,10 @@ def _extras(raw: pd.DataFrame, kept: Array, sidecar: Sidecar, style: Style) -> d
         try:
             extras["time"] = _column(raw, sidecar.time, "continuous", style)
         except DataError:  # not a number, so it must be a date
-            extras["time"] = _column(raw, sidecar.time, "date", style)
+            try:
+                extras["time"] = _column(raw, sidecar.time, "date", style)
+            except DataError as error:
+                raise DataError(f"{error}: time needs a column of dates or numbers") from error
     return extras
 
 
@@ -228,7 +255,8 @@ def _column(raw: pd.DataFrame, column: str, kind: str, style: Style) -> pd.Serie
     converted = learn_features(raw[[column]], {column: kind}, style).X
     if column not in converted:
         raise DataError(f"column {column!r} has no value in any row")
-    return converted[column]
+    found = converted[column]
+    return pd.Series(since_1970(found), name=found.name) if found.dtype == DATE else found
 
 
 def _parts(column: pd.Series[Any], kept: Array) -> pd.Series[Any]:

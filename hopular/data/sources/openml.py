@@ -15,7 +15,7 @@ from hopular.data.download import UnreachableError
 from hopular.data.schema import learn_features, learn_target
 from hopular.formatting import plural
 
-_VERSION = "2"  # of what this module makes of an answer
+_VERSION = "3"  # of what this module makes of an answer
 RETRIES, DELAY = 3, 1.0  # of a download, and the seconds between them
 PATTERN = re.compile(r"openml:(\d+)", re.IGNORECASE)
 

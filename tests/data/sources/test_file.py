@@ -12,8 +12,8 @@ import pytest
 from hopular.data.audit import audit
 from hopular.data.dataset import DataError, Protocol
 from hopular.data.sidecar import Sidecar
-from hopular.data.sources import file
-from hopular.data.splits import make_splits
+from hopular.data.sources import file, load
+from hopular.data.splits import inner_folds, make_splits, order_of
 from tests.data.loopback import Reply, serve
 
 ROWS = 30
@@ -62,7 +62,7 @@ def test_a_file_becomes_a_dataset(wine):
         "size": "continuous",
         "colour": "categorical",
         "who": "categorical",
-        "day": "continuous",
+        "day": "date",
         "part": "categorical",
     }
     assert dataset.classes == ["no", "yes"]
@@ -325,7 +325,12 @@ def test_without_a_target_the_columns_are_listed(wine):
             Sidecar(task="regression"),
             "column 'label' cannot be continuous: 'yes' in data row 1 is not a number",
         ),
-        ("label", Sidecar(time="colour"), "column 'colour' cannot be date: 'red' in data row 1 is not a date"),
+        (
+            "label",
+            Sidecar(time="colour"),
+            "column 'colour' cannot be date: 'red' in data row 1 is not a date: time needs a column of dates or "
+            "numbers",
+        ),
         (
             "label",
             Sidecar(split="colour"),
@@ -416,10 +421,12 @@ def daily(tmp_path: Path, cache: Path) -> Path:
 
 def test_time_stays_a_feature_and_the_audit_has_nothing_against_it(daily):
     findings = {finding.check: finding for finding in audit(file.load(daily, "sales"))}
-    assert "parts drawn at random" in findings["sorted-rows"].sentence
+    assert findings["sorted-rows"].severity == "serious"
+    assert findings["sorted-rows"].sentence.startswith("In the order of 'day', the target of a row is much like that")
+    assert findings["sorted-rows"].sentence.endswith("To test on later rows: --time day")
     dataset = file.load(daily, "sales", Sidecar(time="day"))
     assert list(dataset.X) == ["day", "level"]
-    assert list(dataset.X["day"]) == list(dataset.time)
+    assert list(dataset.X["day"]) == list(pd.to_datetime(dataset.time, unit="s"))
     findings = audit(dataset)
     assert "sorted-rows" not in {finding.check for finding in findings}
     assert not any("day" in finding.columns for finding in findings)
@@ -434,3 +441,91 @@ def test_random_parts_of_rows_in_time_are_still_complained_about(daily):
 
 def test_time_is_left_out_if_asked(daily):
     assert list(file.load(daily, "sales", Sidecar(time="day", kinds={"day": "drop"})).X) == ["level"]
+
+
+def test_time_and_group_as_arguments_divide_the_rows(daily):
+    dataset = file.load(daily, "sales", time="day")
+    assert list(dataset.X) == ["day", "level"]
+    assert order_of(dataset, dataset.protocol) == "time"
+    assert file.load(daily, "sales", Sidecar(protocol=Protocol(folds=3, order="plain")), time="day").protocol.folds == 3
+    table = pd.read_csv(daily).assign(patient=[f"p{i // 4}" for i in range(120)])
+    table.to_csv(daily, index=False)
+    daily.with_suffix(".toml").write_text('time = "day"')
+    grouped = file.load(daily, "sales", group="patient")
+    assert list(grouped.X) == ["day", "level"]
+    assert order_of(grouped, grouped.protocol) == "grouped"
+    for split in make_splits(grouped):
+        assert not set(grouped.groups[split.train]) & set(grouped.groups[split.test])
+    assert list(load(str(daily), "sales", group="patient").groups) == list(grouped.groups)
+
+
+def test_bad_time_and_group_are_refused_by_name(daily):
+    assert "time names a column 'days' that is not there. Did you mean 'day'?" in message(daily, "sales", time="days")
+    assert "groups names a column 'dai' that is not there. Did you mean 'day'?" in message(daily, "sales", group="dai")
+    both = message(daily, "sales", time="day", group="level")
+    assert "time 'day' and group 'level' were both given, and rows are divided by one of them: leave out time" in both
+    with pytest.raises(DataError, match="time='day' can be given for your own file only; 'iris' has its own splits"):
+        load("iris", time="day")
+
+
+# ---------------------------------------------------------------------------------------------------------- odd tables
+
+
+def odd(name: str, n: int = 300) -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    numbers, y = rng.normal(size=(2, n)), np.array(["no", "yes"])[np.arange(n) % 2]
+    table = pd.DataFrame({"a": numbers[0], "b": numbers[1], "y": y})
+    if name == "95 % missing":
+        table[["a", "b"]] = table[["a", "b"]].mask(rng.random((n, 2)) < 0.95)
+    elif name == "200 columns":
+        table = pd.concat([table, pd.DataFrame(rng.normal(size=(n, 198))).add_prefix("x")], axis=1)
+    elif name == "100 classes":
+        table["y"] = [f"c{i % 100}" for i in range(n)]
+    elif name == "a class of one row":
+        table.loc[7, "y"] = "perhaps"
+    elif name == "a column without any value":
+        table["b"] = None
+    elif name == "no value in any column":
+        table["a"] = table["b"] = None
+    elif name == "constant target":
+        table["y"] = "no"
+    else:
+        assert name == "30 rows"
+        table = table.head(30)
+    return table
+
+
+@pytest.mark.parametrize(
+    ("name", "features", "classes"),
+    [
+        ("95 % missing", 2, 2),
+        ("200 columns", 200, 2),
+        ("100 classes", 2, 100),
+        ("a class of one row", 2, 3),
+        ("a column without any value", 1, 2),
+        ("30 rows", 2, 2),
+    ],
+)
+def test_an_odd_table_is_loaded_divided_and_audited(tmp_path, cache, name, features, classes):
+    odd(name).to_csv(tmp_path / "odd.csv", index=False)
+    dataset = file.load(tmp_path / "odd.csv", "y")
+    assert (dataset.X.shape[1], len(dataset.classes)) == (features, classes)
+    splits = make_splits(dataset)
+    for train, _ in inner_folds(dataset, np.arange(len(dataset))):
+        assert dataset.y.iloc[train].nunique() == classes
+    checks = {finding.check for finding in audit(dataset, splits[:1])}
+    assert "no-splits" not in checks
+    assert ("mostly-missing-columns" in checks) == (name == "95 % missing")
+    assert ("small-classes" in checks) == (name in ("100 classes", "a class of one row"))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("constant target", "dataset 'odd': target 'y' has one value only, 'no': nothing to predict"),
+        ("no value in any column", "dataset 'odd' has no feature beside its target 'y': keep at least one column"),
+    ],
+)
+def test_a_table_that_nobody_can_learn_from_is_refused_by_name(tmp_path, cache, name, expected):
+    odd(name).to_csv(tmp_path / "odd.csv", index=False)
+    assert message(tmp_path / "odd.csv", "y") == expected
