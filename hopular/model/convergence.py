@@ -14,7 +14,7 @@ FALL = 0.05  # of the loss over these, from which on more epochs promise a bette
 
 
 def is_falling(history: Sequence[Progress]) -> bool:
-    """Tell whether the validation loss still fell clearly when the epochs were over, and nothing else ended training."""
+    """Tell whether the epochs were over while the validation loss still fell clearly."""
     if not history or history[-1].epoch < history[-1].max_epochs:
         return False
     last = history[-1]

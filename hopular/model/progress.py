@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -15,7 +16,8 @@ class _Bar:
     """Draws every epoch. The bar is made with the first one, which says how many there are at most."""
 
     def __init__(self, title: str) -> None:
-        self._title, self._bar, self._best = title, None, math.inf
+        self._title, self._best = title, math.inf
+        self._bar: Any = None
 
     def on_epoch(self, progress: Progress) -> None:
         if self._bar is None:

@@ -175,6 +175,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         of any weight.
         `folds` are pairs of row positions, to train on and to hold out, as scikit-learn's splitters give them: each
         member holds out one of them, or several if there are fewer members; a single member becomes one for each.
+        `held_out_` has the positions that each member has held out, none with an `eval_set`.
         With a `checkpoint` training that was interrupted goes on from this file, bit for bit, and the file is renewed
         every minute; it is deleted in the end. If anything fails, the estimator stays as it was before.
         """
@@ -222,9 +223,11 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         places = [torch.searchsorted(stored, part.train) for part in prepared.parts]
         self._set_members(result.network, rows[stored].to(device), places)
         self.history_, self.best_epochs_ = result.history, result.best_epochs
+        is_inside = prepared.table is rows
+        self.held_out_ = [part.valid.numpy() if is_inside else np.arange(0) for part in prepared.parts]
         for name in OUT_OF_FOLD:
             self.__dict__.pop(name, None)  # of an earlier fit
-        if prepared.table is rows:
+        if is_inside:
             self._set_oof(self._predict_held_out(rows, [part.valid for part in prepared.parts]))
 
     def _encode_eval_set(self, eval_set: EvalSet, of_classes: Mapping[Any, float]) -> tuple[Tensor, Array | None]:
@@ -256,6 +259,8 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _take(self, folds: Folds, n: int) -> list[Part]:
         """Give the members the rows of given folds; one that holds out several trains on what all of them train on."""
         pairs = [(np.unique(learned), np.unique(held_out)) for learned, held_out in folds]
+        if not pairs:
+            raise ValueError("folds are empty: give at least one pair of row positions, to train on and to hold out")
         for learned, held_out in pairs:
             rows = np.union1d(learned, held_out)
             is_mixed = np.intersect1d(learned, held_out).size > 0
@@ -480,8 +485,8 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
     Parameters
     ----------
     class_weight
-        Weights of the rows of each class, which multiply `sample_weight`: a dict, or "balanced" for the same weight of
-        all classes in all. None means that all rows weigh the same.
+        Weights of the rows of each class, which multiply `sample_weight`: a dict, or "balanced" for the same
+        total weight of every class. None means that all rows weigh the same.
     """
 
     _task = "classification"
@@ -510,6 +515,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
 
     def _set_oof(self, predicted: Tensor) -> None:
         self.oof_proba_ = predicted.double().softmax(1).numpy()
+
+    def predict_each(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the class probabilities (members, rows, classes) of each member by itself."""
+        return self._predict_target(X).softmax(1).mT.numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
         """Return class probabilities, the mean of the members' own; columns are in the order of `classes_`."""
@@ -547,6 +556,10 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
     def _set_oof(self, predicted: Tensor) -> None:
         self.oof_prediction_ = self._decode(predicted.double().squeeze(1).numpy())
+
+    def predict_each(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the number that each member by itself predicts for each row (members, rows)."""
+        return self._decode(self._predict_target(X).squeeze(1).numpy())
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """Return the predicted number for each row, the mean of the members' own."""

@@ -18,7 +18,7 @@ def check_class_weight(class_weight: Any) -> None:
     if class_weight is None or class_weight == "balanced":
         return
     weights = class_weight.values() if isinstance(class_weight, Mapping) else [None]
-    if not all(isinstance(weight, Real) and 0 <= weight < np.inf for weight in weights):
+    if not all(isinstance(weight, Real) and 0 <= float(weight) < np.inf for weight in weights):
         raise ValueError(
             "class_weight must be 'balanced', a dict with a number of at least 0 for each class, or None, "
             f"not {class_weight!r}"
@@ -28,7 +28,7 @@ def check_class_weight(class_weight: Any) -> None:
 def weigh_classes(class_weight: ClassWeight, y: Array, sample_weight: Any = None) -> dict[Any, float]:
     """Return the weight of each class of y; empty if there is none.
 
-    "balanced" gives all classes the same weight in all, `sample_weight` included. A class that a dict leaves out
+    "balanced" gives every class the same total weight, `sample_weight` included. A class that a dict leaves out
     weighs 1; an error names a key that is no class of y, unless all of its classes are there.
     """
     check_class_weight(class_weight)
