@@ -19,7 +19,7 @@ ENOUGH = 60  # epochs in which the checks that ask for accuracy are met
 SMALL = {"max_epochs": 3, "n_blocks": 1, "n_networks": 1, "embedding_dim": 8, "random_state": 0}
 
 UNWEIGHTED = {  # a row of weight 2 is not learned from as two rows are
-    "check_sample_weight_equivalence_on_dense_data": "batches and folds are of rows, and numbers are standardised by rows"
+    "check_sample_weight_equivalence_on_dense_data": "batches and folds are of rows, whatever they weigh"
 }
 
 
