@@ -8,6 +8,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -21,12 +22,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from hopular.data.dataset import Task
 from hopular.methods.method import InvalidParametersError, Method, Run
 from hopular.model.columns import check_labels, check_numbers, check_table, codes, is_categorical, label, numbers
+from hopular.model.weights import ClassWeight, weigh_classes, weigh_rows
 
 Array = np.ndarray[Any, Any]
 EARLY_STOPPING_ROUNDS = (
     50  # rounds without a better validation loss before training stops; without validation rows it never does
 )
-_CIRCUMSTANCES = ("n_estimators", "max_seconds", "n_jobs", "device", "random_state")  # each library has its own names
+# Each library has its own names for these, or weights of rows stand for them.
+_CIRCUMSTANCES = ("n_estimators", "max_seconds", "n_jobs", "device", "random_state", "class_weight")
 STATE_FILE = "estimator.json"
 _FLOAT32_MAX = float(np.finfo(np.float32).max)  # the libraries compute in float32, where more is infinite
 
@@ -43,6 +46,14 @@ class Deadline:
         round_seconds = 0.0 if self.last is None else now - self.last
         self.last = now
         return now + round_seconds > self.end
+
+
+class Rows(NamedTuple):
+    """Encoded rows with their target, and their weights unless all are the same."""
+
+    matrix: Array
+    target: Array
+    weights: Array | None
 
 
 class Trained(NamedTuple):
@@ -118,7 +129,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return y as a vector; ValueError if values are missing."""
 
     @abstractmethod
-    def _learn_target(self, y: Array) -> None:
+    def _learn_target(self, y: Array, weights: Array | None) -> None:
         """Set `prior_`, what is predicted where nothing can be learned, and `scale_`, the unit of the loss."""
 
     @abstractmethod
@@ -126,7 +137,7 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         """Return codes, NaN for a class not seen in training, or standardised numbers."""
 
     @abstractmethod
-    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+    def _train(self, rows: Rows, valid: Rows | None, deadline: Deadline) -> Trained:
         """Train the library's model on encoded rows, with early stopping if there are validation rows."""
 
     @abstractmethod
@@ -164,25 +175,38 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         columns = zip(map(str, frame.columns), self.categories_, strict=True)
         return np.column_stack([encode_column(frame.iloc[:, i], *known) for i, known in enumerate(columns)])
 
-    def _valid(self, eval_set: tuple[Any, Any]) -> tuple[Array, Array] | None:
+    def _weigh_classes(self, y: Array, sample_weight: Any) -> dict[Any, float]:
+        """Return the weight of each class; empty if there are none."""
+        return {}
+
+    def _valid(self, eval_set: tuple[Any, ...], of_classes: Mapping[Any, float]) -> Rows | None:
         frame, y = check_table(self, eval_set[0], reset=False), self._check_target(eval_set[1])
         check_consistent_length(frame, y)
-        target = self._encode_target(y)
+        target, weights = self._encode_target(y), weigh_rows(y, eval_set[2] if len(eval_set) > 2 else None, of_classes)
         known = ~np.isnan(target)
-        return (self._encode(frame)[known], target[known]) if known.any() else None
+        if not known.any():
+            return None
+        return Rows(self._encode(frame)[known], target[known], None if weights is None else weights[known])
 
-    def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
-        """Train on X and y; the rows of `eval_set=(X, y)` decide when to stop and which round is the best."""
+    def fit(self, X: Any, y: Any, eval_set: tuple[Any, ...] | None = None, sample_weight: Any = None) -> Self:
+        """Train on X and y; the rows of `eval_set=(X, y)` decide when to stop and which round is the best.
+
+        `sample_weight` has a weight of at least 0 for each row; the rows of `eval_set=(X, y, sample_weight)` weigh 1
+        unless theirs are given.
+        """
         deadline = Deadline(self.max_seconds)
         frame, y = check_table(self, X, reset=True), self._check_target(y)
         check_consistent_length(frame, y)
         self.categories_ = [learn_categories(frame.iloc[:, i], str(name)) for i, name in enumerate(frame.columns)]
-        self._learn_target(y)
-        rows, target = self._encode(frame), self._encode_target(y)
-        valid = None if eval_set is None else self._valid(eval_set)
-        trained = Trained(None, 0, np.zeros(rows.shape[1]), [])
-        if _varies(target[:, None]) and _varies(rows):
-            trained = self._train_or_refuse(rows, target, valid, deadline)
+        of_classes = self._weigh_classes(y, sample_weight)
+        weights = weigh_rows(y, sample_weight, of_classes)
+        self._learn_target(y, weights)
+        rows = Rows(self._encode(frame), self._encode_target(y), weights)
+        valid = None if eval_set is None else self._valid(eval_set, of_classes)
+        trained = Trained(None, 0, np.zeros(rows.matrix.shape[1]), [])
+        counted = slice(None) if weights is None else weights > 0
+        if _varies(rows.target[counted, None]) and _varies(rows.matrix[counted]):
+            trained = self._train_or_refuse(rows, valid, deadline)
         self.model_, self.best_iteration_ = trained.model, trained.rounds
         self.curve_ = [float(loss) * self.scale_ for loss in trained.curve]
         self.feature_importances_ = trained.gains / (trained.gains.sum() or 1.0)
@@ -210,7 +234,10 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         check_is_fitted(self)
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        state = {"class": type(self).__name__, "parameters": self.get_params(deep=False), "sha256": None}
+        parameters = self.get_params(deep=False)
+        if isinstance(parameters.get("class_weight"), Mapping):
+            parameters["class_weight"] = list(parameters["class_weight"].items())  # a key of JSON is always text
+        state = {"class": type(self).__name__, "parameters": parameters, "sha256": None}
         state["fitted"] = {name: value for name, value in vars(self).items() if name.endswith("_") and name != "model_"}
         if self.model_ is not None:
             self._write_model(str(folder / self._model_file))
@@ -225,6 +252,8 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
             state = json.loads(file.read_text(encoding="utf-8"))
             if state["class"] != cls.__name__:
                 raise ValueError(f"it holds a {state['class']}, not a {cls.__name__}")
+            if isinstance(state["parameters"].get("class_weight"), list):
+                state["parameters"]["class_weight"] = dict(state["parameters"]["class_weight"])
             estimator = cls(**state["parameters"])
             for name, value in state["fitted"].items():
                 setattr(estimator, name, _from_json(value))
@@ -239,8 +268,15 @@ class BoostingEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return estimator
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
-    """The classifier's half: labels of any type to codes and back."""
+    """The classifier's half: labels of any type to codes and back.
+
+    `class_weight` weighs the rows of each class, on top of `sample_weight`: a dict, or "balanced" for the same total
+    weight of every class.
+    """
+
+    class_weight: ClassWeight = None
 
     @property
     def _kind(self) -> str:
@@ -249,9 +285,12 @@ class BoostedClassifier(ClassifierMixin):  # type: ignore[misc]
     def _check_target(self, y: Any) -> Array:
         return check_labels(y)
 
-    def _learn_target(self, y: Array) -> None:
-        self.classes_, counts = np.unique(y, return_counts=True)
-        self.prior_, self.scale_ = counts / len(y), 1.0
+    def _weigh_classes(self, y: Array, sample_weight: Any) -> dict[Any, float]:
+        return weigh_classes(self.class_weight, y, sample_weight)
+
+    def _learn_target(self, y: Array, weights: Array | None) -> None:
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.prior_, self.scale_ = np.bincount(codes, weights) / len(y), 1.0
 
     def _encode_target(self, y: Array) -> Array:
         codes = pd.Index(self.classes_).get_indexer(pd.Index(y))
@@ -279,8 +318,8 @@ class BoostedRegressor(RegressorMixin):  # type: ignore[misc]
     def _check_target(self, y: Any) -> Array:
         return check_numbers(self, y)
 
-    def _learn_target(self, y: Array) -> None:
-        self.prior_, self.scale_ = float(y.mean()), float(y.std()) or 1.0
+    def _learn_target(self, y: Array, weights: Array | None) -> None:
+        self.prior_, self.scale_ = float(np.average(y, weights=weights)), float(y.std()) or 1.0
 
     def _encode_target(self, y: Array) -> Array:
         return np.asarray((y - self.prior_) / self.scale_)
@@ -300,4 +339,6 @@ def boosting_method(name: str, title: str, classifier: Any, regressor: Any, *, c
             **params, random_state=run.seed, n_jobs=run.threads, device=run.device, max_seconds=run.max_seconds
         )
 
-    return Method(name, title, "boosting", make, paper_name=title, packages=(name,), cost=cost, uses_gpu=True)
+    return Method(
+        name, title, "boosting", make, paper_name=title, packages=(name,), cost=cost, takes_weights=True, uses_gpu=True
+    )

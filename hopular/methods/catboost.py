@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hopular.methods.boosting import (
     BoostedRegressor,
     BoostingEstimator,
     Deadline,
+    Rows,
     Trained,
     boosting_method,
 )
@@ -22,6 +24,7 @@ _LOSSES = {"regression": "RMSE", "binary": "Logloss", "multiclass": "MultiClass"
 _MISSING = -1  # CatBoost refuses NaN among categories, so missing is a category like the codes 0, 1, ...
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CatBoostTrees(BoostingEstimator):
     """Common part of classifier and regressor; parameters are named as in CatBoost, which chooses those that are None.
 
@@ -32,44 +35,29 @@ class CatBoostTrees(BoostingEstimator):
     _model_file = "model.cbm"
     _refusals = ("catboost/private/libs/options/",)
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 1000,
-        learning_rate: float | None = None,
-        depth: int = 6,
-        random_strength: float = 1.0,
-        one_hot_max_size: int | None = None,
-        l2_leaf_reg: float = 3.0,
-        bagging_temperature: float = 1.0,
-        leaf_estimation_iterations: int | None = None,
-        max_seconds: float | None = None,
-        n_jobs: int = 1,
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.depth = depth
-        self.random_strength = random_strength
-        self.one_hot_max_size = one_hot_max_size
-        self.l2_leaf_reg = l2_leaf_reg
-        self.bagging_temperature = bagging_temperature
-        self.leaf_estimation_iterations = leaf_estimation_iterations
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
+    n_estimators: int = 1000
+    learning_rate: float | None = None
+    depth: int = 6
+    random_strength: float = 1.0
+    one_hot_max_size: int | None = None
+    l2_leaf_reg: float = 3.0
+    bagging_temperature: float = 1.0
+    leaf_estimation_iterations: int | None = None
+    max_seconds: float | None = None
+    n_jobs: int = 1
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = None
 
-    def _pool(self, rows: Array, target: Array | None = None) -> Any:
+    def _pool(self, rows: Array, target: Array | None = None, weights: Array | None = None) -> Any:
         import catboost
 
         places = self._categorical
         columns: dict[int, Array] = dict(enumerate(rows.astype(np.float32).T))
         columns |= {i: np.nan_to_num(rows[:, i], nan=_MISSING).astype(np.int64) for i in places}
-        return catboost.Pool(pd.DataFrame(columns), target, cat_features=places, thread_count=self.n_jobs)
+        frame = pd.DataFrame(columns)
+        return catboost.Pool(frame, target, cat_features=places, weight=weights, thread_count=self.n_jobs)
 
-    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+    def _train(self, rows: Rows, valid: Rows | None, deadline: Deadline) -> Trained:
         import catboost
 
         class Stop:
@@ -84,7 +72,7 @@ class CatBoostTrees(BoostingEstimator):
         params |= {"task_type": "GPU" if on_gpu else "CPU", "logging_level": "Silent", "allow_writing_files": False}
         model = catboost.CatBoost(params)
         model.fit(
-            self._pool(rows, target),
+            self._pool(*rows),
             eval_set=self._pool(*valid) if valid else None,
             early_stopping_rounds=EARLY_STOPPING_ROUNDS if valid else None,
             callbacks=None if on_gpu else [Stop()],
@@ -107,6 +95,7 @@ class CatBoostTrees(BoostingEstimator):
         return catboost.CatBoost().load_model(path)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class CatBoostClassifier(BoostedClassifier, CatBoostTrees):
     """CatBoost for classification."""
 

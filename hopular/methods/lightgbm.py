@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from hopular.methods.boosting import (
     BoostedRegressor,
     BoostingEstimator,
     Deadline,
+    Rows,
     Trained,
     best_round,
     boosting_method,
@@ -21,6 +23,7 @@ from hopular.methods.boosting import (
 _METRICS = {"regression": "rmse", "binary": "binary_logloss", "multiclass": "multi_logloss"}
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LightGBMTrees(BoostingEstimator):
     """Common part of classifier and regressor; parameters are named as in LGBMModel and have its defaults.
 
@@ -31,44 +34,23 @@ class LightGBMTrees(BoostingEstimator):
     _model_file = "model.txt"
     _refusals = ("config_auto.cpp", "Parameter ", "Unknown boosting type")
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 1000,
-        learning_rate: float = 0.1,
-        max_depth: int = -1,
-        num_leaves: int = 31,
-        min_split_gain: float = 0.0,
-        min_child_weight: float = 1e-3,
-        min_child_samples: int = 20,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        colsample_bynode: float = 1.0,
-        reg_alpha: float = 0.0,
-        reg_lambda: float = 0.0,
-        boosting_type: Literal["gbdt", "dart", "goss"] = "gbdt",
-        max_seconds: float | None = None,
-        n_jobs: int = 1,
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.num_leaves = num_leaves
-        self.min_split_gain = min_split_gain
-        self.min_child_weight = min_child_weight
-        self.min_child_samples = min_child_samples
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bynode = colsample_bynode
-        self.reg_alpha = reg_alpha
-        self.reg_lambda = reg_lambda
-        self.boosting_type = boosting_type
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
+    n_estimators: int = 1000
+    learning_rate: float = 0.1
+    max_depth: int = -1
+    num_leaves: int = 31
+    min_split_gain: float = 0.0
+    min_child_weight: float = 1e-3
+    min_child_samples: int = 20
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    colsample_bynode: float = 1.0
+    reg_alpha: float = 0.0
+    reg_lambda: float = 0.0
+    boosting_type: Literal["gbdt", "dart", "goss"] = "gbdt"
+    max_seconds: float | None = None
+    n_jobs: int = 1
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = None
 
     @property
     def _settings(self) -> dict[str, Any]:
@@ -84,7 +66,7 @@ class LightGBMTrees(BoostingEstimator):
             return settings | {"device_type": "gpu"}  # OpenCL, which the wheels have; "cuda" needs a build of its own
         return settings | {"deterministic": True, "force_row_wise": True}
 
-    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+    def _train(self, rows: Rows, valid: Rows | None, deadline: Deadline) -> Trained:
         import lightgbm
 
         def stop(env: Any) -> None:
@@ -97,12 +79,18 @@ class LightGBMTrees(BoostingEstimator):
         callbacks = [lightgbm.record_evaluation(history), stop]
         if stops_early:
             callbacks.append(lightgbm.early_stopping(EARLY_STOPPING_ROUNDS, verbose=False))
-        data = lightgbm.Dataset(rows, target, categorical_feature=self._categorical, params=settings)
+        data = lightgbm.Dataset(
+            rows.matrix,
+            rows.target,
+            weight=rows.weights,
+            categorical_feature=self._categorical,
+            params=settings,
+        )
         booster = lightgbm.train(
             settings,
             data,
             self.n_estimators,
-            valid_sets=[data.create_valid(*valid)] if valid else [],
+            valid_sets=[data.create_valid(valid.matrix, valid.target, valid.weights)] if valid else [],
             valid_names=["valid"],
             callbacks=callbacks,
         )
@@ -122,6 +110,7 @@ class LightGBMTrees(BoostingEstimator):
         return lightgbm.Booster(model_file=path)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LightGBMClassifier(BoostedClassifier, LightGBMTrees):
     """LightGBM for classification."""
 

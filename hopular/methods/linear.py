@@ -25,7 +25,7 @@ class ElasticNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Array, y: Array) -> Self:
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         from sklearn.linear_model import LogisticRegression
 
         self.model_ = LogisticRegression(
@@ -35,7 +35,7 @@ class ElasticNetClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             tol=1e-3,
             max_iter=self.max_iter,
             random_state=self.random_state,
-        ).fit(X, y)
+        ).fit(X, y, sample_weight)
         self.classes_ = self.model_.classes_
         return self
 
@@ -127,6 +127,7 @@ METHODS = (
         group="classical",
         make=_make_logistic,
         tasks=("classification",),
+        takes_weights=True,
         paper_name="Logistic and Multinomial Regression",
         notes=(STOPPED_FROM_OUTSIDE,),
     ),
@@ -135,6 +136,7 @@ METHODS = (
         title="Generalised linear model",
         group="classical",
         make=_make_glm,
+        takes_weights=True,
         paper_name="Generalized Linear Models",
         paper_note="Theirs is bayesglm, with a prior, ours has an elastic net.",
         notes=(STOPPED_FROM_OUTSIDE,),

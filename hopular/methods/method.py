@@ -59,6 +59,7 @@ class Method:
     has_recipe: bool = False  # `params` may name a recipe: "default", or "paper" for the published one
     has_architecture: bool = False  # `params` may name an architecture, and results say which one it was
     takes_folds: bool = False  # `fit` takes `folds` and trains them at once, see hopular.model.table.TableEstimator.fit
+    takes_weights: bool = False  # `fit` takes `sample_weight`; others raise InputError if it is given
     needs_validation: bool = False  # it cannot tell when to stop without rows that it is not trained on
     retrieves: bool = False  # its estimator's `retrieve` names the training rows that a prediction was read from
     shares: tuple[str, ...] = ()  # parameters in which settings may differ that share one training

@@ -30,6 +30,7 @@ def network_method(
         model_packages=("safetensors",),
         has_curve=True,
         takes_folds=True,
+        takes_weights=True,
         needs_validation=True,
         uses_gpu=True,
         **facts,

@@ -36,7 +36,7 @@ import pandas as pd
 from joblib import parallel_config  # type: ignore[import-untyped,unused-ignore]
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from hopular.data.dataset import Task
 from hopular.methods.packed_trees import pack, unpack
@@ -50,7 +50,8 @@ from hopular.model.columns import (
     mean_and_scale,
     numbers,
 )
-from hopular.util import whole_file
+from hopular.model.weights import weigh_rows
+from hopular.util import InputError, whole_file
 
 Array = np.ndarray[Any, Any]
 Way = Literal["scaled", "ordinal", "filled"]
@@ -224,17 +225,30 @@ class Prepared(BaseEstimator, ABC):  # type: ignore[misc]
         tags.input_tags.categorical = True
         return tags
 
-    def fit(self, X: Any, y: Any, eval_set: tuple[Any, Any] | None = None) -> Self:
-        """Fit to all rows of X; `eval_set`, which every method takes, is not used."""
+    def fit(self, X: Any, y: Any, eval_set: tuple[Any, ...] | None = None, sample_weight: Any = None) -> Self:
+        """Fit to all rows of X; `eval_set`, which every method takes, is not used.
+
+        `sample_weight` has a weight of at least 0 for each row; InputError if the estimator takes none.
+        """
+        if sample_weight is not None and not self._takes_weights:
+            raise InputError(
+                f"{type(self.estimator).__name__} takes no weights of rows: leave out sample_weight, or use a method "
+                "whose `takes_weights` is true"
+            )
         frame, target = check_table(self, X, reset=True), self._learn_y(y)
         if len(frame) != len(target):
             raise ValueError(f"X has {len(frame)} rows and y has {len(target)}: inconsistent numbers of samples")
+        weights = weigh_rows(target, sample_weight)
         self.preparation_, matrix = learn_preparation(frame, self.preparation)
-        self.estimator_ = self._fit_matrix(matrix, target, eval_set)
+        self.estimator_ = self._fit_matrix(matrix, target, eval_set, weights)
         return self
 
-    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
-        return fit_estimator(self.estimator, matrix, target, self.max_seconds)
+    @property
+    def _takes_weights(self) -> bool:
+        return bool(has_fit_parameter(self.estimator, "sample_weight"))
+
+    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, ...] | None, weights: Array | None) -> Any:
+        return fit_estimator(self.estimator, matrix, target, self.max_seconds, weights)
 
     @abstractmethod
     def _learn_y(self, y: Any) -> Array:
@@ -358,42 +372,44 @@ class PreparedRegressor(RegressorMixin, Prepared):  # type: ignore[misc]
 # -------------------------------------------------------------------------------------------------- fitting quietly
 
 
-def fit_estimator(estimator: Any, X: Array, y: Array, max_seconds: float | None = None) -> Any:
+def fit_estimator(
+    estimator: Any, X: Array, y: Array, max_seconds: float | None = None, weights: Array | None = None
+) -> Any:
     """Return a fitted clone, quietly, with no more neighbours or components than the matrix allows.
 
     Where nothing can be learned (no column, one class only, or as many classes as rows) it is the prior.
     """
     if X.shape[1] == 0 or (is_classifier(estimator) and len(np.unique(y)) in (1, len(y))):
-        return fit_prior(X, y, is_classifier(estimator))
+        return fit_prior(X, y, is_classifier(estimator), weights)
     model = clone(estimator)
     limits = {"n_neighbors": len(X), "n_components": max(1, min(len(X) - 1, X.shape[1]))}
-    params = model.get_params(deep=False)
+    params, given = model.get_params(deep=False), {} if weights is None else {"sample_weight": weights}
     model.set_params(**{name: min(params[name], most) for name, most in limits.items() if params.get(name) is not None})
     with warnings.catch_warnings(), parallel_config("threading"):  # bagging would start processes
         warnings.simplefilter("ignore", UserWarning)  # no convergence, collinear columns, a class of one row
         if max_seconds is None or "warm_start" not in params or "n_estimators" not in params:
-            model.fit(X, y)
+            model.fit(X, y, **given)
         else:
-            _grow(model, X, y, max_seconds)
+            _grow(model, X, y, max_seconds, given)
     if hasattr(model, "estimators_") and "n_jobs" in params:
         model.set_params(n_jobs=1)  # threads would sum the trees' votes in any order, which changes the last bits
     return model
 
 
-def fit_prior(X: Array, y: Array, classification: bool) -> Any:
+def fit_prior(X: Array, y: Array, classification: bool, weights: Array | None = None) -> Any:
     """Fit what is left where nothing can be learned: the class frequencies, or the mean."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
-    return (DummyClassifier(strategy="prior") if classification else DummyRegressor()).fit(X, y)
+    return (DummyClassifier(strategy="prior") if classification else DummyRegressor()).fit(X, y, weights)
 
 
-def _grow(ensemble: Any, X: Array, y: Array, max_seconds: float) -> None:
+def _grow(ensemble: Any, X: Array, y: Array, max_seconds: float, weights: dict[str, Array]) -> None:
     """Fit trees chunk by chunk until all are fitted or the next chunk would end too late."""
     started, total = time.monotonic(), ensemble.n_estimators
     size = min(total, max(1, ensemble.n_jobs or 1))
     ensemble.set_params(warm_start=True)
     while True:
-        ensemble.set_params(n_estimators=size).fit(X, y)
+        ensemble.set_params(n_estimators=size).fit(X, y, **weights)
         spent = max(time.monotonic() - started, 1e-9)
         more = int(min(total - size, size, (max_seconds - spent) * size / spent / 2))
         if more < 1:
@@ -415,12 +431,18 @@ def assign_folds(labels: Array, n_folds: int, seed: int) -> Array:
 
 
 def out_of_fold(
-    estimator: Any, X: Array, y: Array, folds: Array, predict: Callable[[Any, Array], Array]
+    estimator: Any,
+    X: Array,
+    y: Array,
+    folds: Array,
+    predict: Callable[[Any, Array], Array],
+    weights: Array | None = None,
 ) -> Iterator[tuple[Array, Any, Array]]:
     """Yield for each fold its rows, the estimator fitted to the others, and what that predicts for these rows."""
     for fold in np.unique(folds):
         held_out = folds == fold
-        model = fit_estimator(estimator, X[~held_out], y[~held_out])
+        of_rows = None if weights is None else weights[~held_out]
+        model = fit_estimator(estimator, X[~held_out], y[~held_out], weights=of_rows)
         yield np.flatnonzero(held_out), model, predict(model, X[held_out])
 
 

@@ -45,13 +45,13 @@ class CalibratedSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_folds = n_folds
         self.random_state = random_state
 
-    def fit(self, X: Array, y: Array) -> Self:
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         from sklearn.svm import SVC
 
         self.classes_, codes = np.unique(y, return_inverse=True)
         svc = SVC(C=self.C, kernel=self.kernel, gamma=self.gamma, class_weight=self.class_weight, cache_size=500)
-        self.factor_ = self._calibrated(svc, X, codes)
-        self.svc_ = svc.fit(X, codes)
+        self.factor_ = self._calibrated(svc, X, codes, sample_weight)
+        self.svc_ = svc.fit(X, codes, sample_weight)
         return self
 
     def predict_proba(self, X: Array) -> Array:
@@ -60,23 +60,25 @@ class CalibratedSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Array) -> Array:
         return np.asarray(self.classes_[decision_values(self.svc_, X).argmax(1)])
 
-    def _calibrated(self, svc: Any, X: Array, codes: Array) -> float:
+    def _calibrated(self, svc: Any, X: Array, codes: Array, weights: Array | None) -> float:
         from scipy.optimize import minimize_scalar
 
-        values, labels = [np.empty((0, len(self.classes_)))], [np.empty(0, dtype=int)]
+        values, labels, places = [np.empty((0, len(self.classes_)))], [np.empty(0, dtype=int)], [np.empty(0, dtype=int)]
         folds = assign_folds(codes, self.n_folds, self.random_state)
-        for rows, model, decided in out_of_fold(svc, X, codes, folds, _decisions):
+        for rows, model, decided in out_of_fold(svc, X, codes, folds, _decisions, weights):
             known = np.isin(codes[rows], model.classes_)
             if len(model.classes_) > 1 and known.any():
                 values.append(all_classes(decided, model.classes_, len(self.classes_), -np.inf)[known])
                 labels.append(codes[rows][known])
+                places.append(rows[known])
         scores, truth = np.concatenate(values), np.concatenate(labels)
-        if not len(truth):
+        of_truth = None if weights is None else weights[np.concatenate(places)]
+        if not len(truth) or (of_truth is not None and not of_truth.any()):
             return 1.0
 
         def log_loss(exponent: float) -> float:
             chosen = softmax(np.exp(exponent) * scores)[np.arange(len(truth)), truth]
-            return float(-np.log(np.maximum(chosen, 1e-15)).mean())
+            return float(np.average(-np.log(np.maximum(chosen, 1e-15)), weights=of_truth))
 
         return float(np.exp(minimize_scalar(log_loss, bounds=(-4.0, 3.0), method="bounded").x))
 
@@ -99,6 +101,7 @@ METHOD = Method(
     title="SVM",
     group="classical",
     make=make,
+    takes_weights=True,
     paper_name="Support Vector Machines",
     notes=(
         "probabilities are the softmax of the decision values, scaled by cross-validation",

@@ -83,7 +83,7 @@ class _Tabkit(Prepared):
     def _encode(self, y: Any) -> Array:
         """Return the target of validation rows as that of training is encoded; a class not seen there is -1."""
 
-    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, Any] | None) -> Any:
+    def _fit_matrix(self, matrix: Array, target: Array, eval_set: tuple[Any, ...] | None, weights: Array | None) -> Any:
         is_of_classes = is_classifier(self)
         if not matrix.shape[1] or (is_of_classes and len(self.classes_) == 1):
             return fit_prior(matrix, target, is_of_classes)

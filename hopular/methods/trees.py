@@ -23,7 +23,7 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.random_state = random_state
 
-    def fit(self, X: Array, y: Array) -> Self:
+    def fit(self, X: Array, y: Array, sample_weight: Array | None = None) -> Self:
         from sklearn.ensemble import AdaBoostClassifier
         from sklearn.tree import DecisionTreeClassifier
 
@@ -34,11 +34,11 @@ class BoostedTrees(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 n_estimators=self.n_estimators,
                 learning_rate=self.learning_rate,
                 random_state=self.random_state,
-            ).fit(X, y)
+            ).fit(X, y, sample_weight)
         except ValueError as error:
             if "worse than random" not in str(error):
                 raise
-            self.model_ = tree.fit(X, y)
+            self.model_ = tree.fit(X, y, sample_weight)
         self.classes_ = self.model_.classes_
         return self
 
@@ -88,6 +88,7 @@ METHODS = (
         title="Decision tree",
         group="classical",
         make=_make_tree,
+        takes_weights=True,
         paper_name="Decision Trees",
         notes=(STOPPED_FROM_OUTSIDE,),
     ),
@@ -96,6 +97,7 @@ METHODS = (
         title="Random forest",
         group="classical",
         make=_maker("RandomForest", 500),
+        takes_weights=True,
         paper_name="Random Forest",
         paper_note="Theirs is the regularised forest RRF, ours Breiman's.",
         cost=2.0,
@@ -106,6 +108,7 @@ METHODS = (
         title="Extra-trees",
         group="classical",
         make=_maker("ExtraTrees", 500),
+        takes_weights=True,
         paper_name="Other Ensembles",
         paper_note="Theirs is Weka's OrdinalClassClassifier, ours extremely randomised trees.",
         cost=2.0,
@@ -116,6 +119,7 @@ METHODS = (
         title="Bagging",
         group="classical",
         make=_maker("Bagging", 200),
+        takes_weights=True,
         paper_name="Bagging Methods",
         paper_note="Theirs bags conditional inference trees (ctree), ours those of scikit-learn.",
         cost=3.0,
@@ -126,6 +130,7 @@ METHODS = (
         title="AdaBoost",
         group="classical",
         make=_make_adaboost,
+        takes_weights=True,
         paper_name="Boosting Methods",
         paper_note="Theirs is LogitBoost, the median of a group of boosting methods, ours AdaBoost.",
         cost=3.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hopular.methods.boosting import (
     BoostedRegressor,
     BoostingEstimator,
     Deadline,
+    Rows,
     Trained,
     best_round,
     boosting_method,
@@ -25,55 +27,44 @@ _OBJECTIVES = {  # with the metric that validates them
 }
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class XGBoostTrees(BoostingEstimator):
     """Common part of classifier and regressor; parameters are named as in XGBoost and have its defaults."""
 
     _model_file = "model.ubj"
     _refusals = ("for Parameter ", "Invalid Parameter")
 
-    def __init__(
-        self,
-        *,
-        n_estimators: int = 1000,
-        learning_rate: float = 0.3,
-        max_depth: int = 6,
-        subsample: float = 1.0,
-        colsample_bytree: float = 1.0,
-        colsample_bylevel: float = 1.0,
-        min_child_weight: float = 1.0,
-        reg_alpha: float = 0.0,
-        reg_lambda: float = 1.0,
-        gamma: float = 0.0,
-        max_seconds: float | None = None,
-        n_jobs: int = 1,
-        device: str = "cpu",
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.max_depth = max_depth
-        self.subsample = subsample
-        self.colsample_bytree = colsample_bytree
-        self.colsample_bylevel = colsample_bylevel
-        self.min_child_weight = min_child_weight
-        self.reg_alpha = reg_alpha
-        self.reg_lambda = reg_lambda
-        self.gamma = gamma
-        self.max_seconds = max_seconds
-        self.n_jobs = n_jobs
-        self.device = device
-        self.random_state = random_state
+    n_estimators: int = 1000
+    learning_rate: float = 0.3
+    max_depth: int = 6
+    subsample: float = 1.0
+    colsample_bytree: float = 1.0
+    colsample_bylevel: float = 1.0
+    min_child_weight: float = 1.0
+    reg_alpha: float = 0.0
+    reg_lambda: float = 1.0
+    gamma: float = 0.0
+    max_seconds: float | None = None
+    n_jobs: int = 1
+    device: str = "cpu"
+    random_state: int | np.random.RandomState | None = None
 
-    def _matrix(self, rows: Array, target: Array | None = None) -> Any:
+    def _matrix(self, rows: Array, target: Array | None = None, weights: Array | None = None) -> Any:
         import xgboost
 
         kinds = np.full(rows.shape[1], "q")
         kinds[self._categorical] = "c"
         return xgboost.DMatrix(
-            rows, target, feature_types=kinds.tolist(), enable_categorical=True, nthread=self.n_jobs, missing=np.nan
+            rows,
+            target,
+            weight=weights,
+            feature_types=kinds.tolist(),
+            enable_categorical=True,
+            nthread=self.n_jobs,
+            missing=np.nan,
         )
 
-    def _train(self, rows: Array, target: Array, valid: tuple[Array, Array] | None, deadline: Deadline) -> Trained:
+    def _train(self, rows: Rows, valid: Rows | None, deadline: Deadline) -> Trained:
         import xgboost
 
         class Stop(xgboost.callback.TrainingCallback):
@@ -89,7 +80,7 @@ class XGBoostTrees(BoostingEstimator):
         history: dict[str, Any] = {}
         booster = xgboost.train(
             params,
-            self._matrix(rows, target),
+            self._matrix(*rows),
             self.n_estimators,
             evals=[(self._matrix(*valid), "valid")] if valid else [],
             evals_result=history,
@@ -100,7 +91,7 @@ class XGBoostTrees(BoostingEstimator):
         rounds = best_round(curve, booster.num_boosted_rounds())
         booster = booster[:rounds]
         booster.set_param({"nthread": self.n_jobs})
-        gains = np.zeros(rows.shape[1])
+        gains = np.zeros(rows.matrix.shape[1])
         for name, gain in booster.get_score(importance_type="total_gain").items():
             gains[int(name[1:])] = np.sum(gain)
         return Trained(booster, rounds, gains, curve)
@@ -117,6 +108,7 @@ class XGBoostTrees(BoostingEstimator):
         return xgboost.Booster({"nthread": self.n_jobs}, model_file=path)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class XGBoostClassifier(BoostedClassifier, XGBoostTrees):
     """XGBoost for classification."""
 

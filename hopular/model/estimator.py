@@ -68,6 +68,11 @@ class HopularEstimator(RetrievingEstimator):
         Columns (names or positions) to treat as categories although they hold numbers.
     device, precision
         "auto", "cpu", "cuda" or "mps"; "auto", "float32" or "bfloat16" (auto: bfloat16 on CUDA alone).
+    verbose
+        1 draws a bar of the epochs with the losses of training and validation, 0 nothing.
+    keep_on_interrupt
+        Whether Ctrl-C ends training and keeps the best state so far, with a warning. Otherwise `fit` raises
+        KeyboardInterrupt and leaves the estimator as it was before, as a second Ctrl-C does.
     random_state
         Seed; the same seed on the same machine gives the same model bit for bit.
     """
@@ -104,6 +109,8 @@ class HopularEstimator(RetrievingEstimator):
     categorical_features: Sequence[str | int] | None = None
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    verbose: int = 0
+    keep_on_interrupt: bool = False
     random_state: int | np.random.RandomState | None = None
 
     def _architecture_name(self) -> str:
@@ -161,6 +168,7 @@ class HopularEstimator(RetrievingEstimator):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class HopularClassifier(HopularEstimator, TableClassifier):
     """Hopular for classification: two or many classes, labels of any type."""
 

@@ -275,11 +275,12 @@ class HopularStep(Step):
         )
         super().__init__(network, slow, optimizer, recipe, [self.masking, *self.dropouts.pools])
 
-    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
+    def losses(self, stored: Tensor, size: int, done: float, weights: Tensor | None) -> Tensor:
         network: Any = self.network
         for pool in self.dropouts.pools:
             pool.renew()
         rows = stored[..., :size]
         seen, masked = self.masking(rows)
         predictions = network(seen, masked, network.store(stored, None, self.dropouts), self.dropouts, True)
-        return objective(predictions, rows, network.summary.groups, network.target, cosine(self.recipe.gamma, done))
+        gamma = cosine(self.recipe.gamma, done)
+        return objective(predictions, rows, network.summary.groups, network.target, gamma, weights)

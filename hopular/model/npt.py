@@ -285,12 +285,19 @@ class NPTMasking(Masking):
         return torch.where(chosen & ~masked, noise, rows), masked, rows.masked_fill(~chosen, torch.nan)
 
 
-def npt_objective(predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
+def npt_objective(
+    predictions: list[Tensor],
+    rows: Tensor,
+    groups: list[Group],
+    target: int,
+    gamma: float,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Return gamma L_f + (1 - gamma) L_t of each member (K,), where L_f is the mean over all feature values in `rows`.
 
     Hopular's is a mean over attributes instead, whichever number of values each of them has.
     """
-    losses, _ = attribute_losses(predictions, rows, groups)
+    losses, _ = attribute_losses(predictions, rows, groups, weights)
     count = (~rows.isnan()).sum(2)
     count[:, target] = 0
     feature_loss = (losses * count).sum(1) / count.sum(1).clamp(min=1)
@@ -355,13 +362,13 @@ class NPTStep(Step):
         optimizer = npt_optimizer(network.parameters(), slow.parameters(), recipe.weight_decay)
         super().__init__(network, slow, optimizer, recipe, [self.masking, *self.dropouts.pools])
 
-    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
+    def losses(self, stored: Tensor, size: int, done: float, weights: Tensor | None) -> Tensor:
         for pool in self.dropouts.pools:
             pool.renew()
         seen, masked, truth = self.masking.step(stored[..., :size])
         predictions = self.network.learn(seen, masked, self.dropouts)
-        gamma = cosine(self.recipe.gamma, done)
-        return npt_objective(predictions, truth, self.network.summary.groups, self.network.target, gamma)
+        network, gamma = self.network, cosine(self.recipe.gamma, done)
+        return npt_objective(predictions, truth, network.summary.groups, network.target, gamma, weights)
 
     def learning_rate(self, done: float) -> float:
         return self.schedule(self.recipe.learning_rate, done)

@@ -52,7 +52,8 @@ class NPTEstimator(RetrievingEstimator):
     max_epochs, batch_size, learning_rate, patience, selection
         Override the recipe: passes over the data, rows a step, which read one another, LAMB's rate, validations without
         improvement before stopping, and whether validation "score" or "loss" picks the state that is kept.
-    max_seconds, validation_fraction, categorical_features, device, precision, random_state
+    max_seconds, validation_fraction, categorical_features, device, precision, verbose, keep_on_interrupt,
+    random_state
         As in HopularClassifier.
     """
 
@@ -77,6 +78,8 @@ class NPTEstimator(RetrievingEstimator):
     categorical_features: Sequence[str | int] | None = None
     device: str = "auto"
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    verbose: int = 0
+    keep_on_interrupt: bool = False
     random_state: int | np.random.RandomState | None = None
 
     def _check_parameters(self) -> None:
@@ -134,6 +137,7 @@ class NPTEstimator(RetrievingEstimator):
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class NPTClassifier(NPTEstimator, TableClassifier):
     """Non-Parametric Transformers for classification: binary or many classes, labels of any type."""
 

@@ -16,10 +16,13 @@ def cosine(start: float, progress: float) -> float:
     return start * 0.5 * (1 + math.cos(math.pi * min(1.0, progress)))
 
 
-def attribute_losses(predictions: list[Tensor], rows: Tensor, groups: list[Group]) -> tuple[Tensor, Tensor]:
+def attribute_losses(
+    predictions: list[Tensor], rows: Tensor, groups: list[Group], weights: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """Return the mean loss per member and attribute (K, d) over the rows that know it, and whether any row does.
 
-    Squared error for a continuous attribute, negative log-likelihood for a categorical one.
+    Squared error for a continuous attribute, negative log-likelihood for a categorical one. `weights` (K, b) of rows
+    multiply their losses; they are 1 on average over the table.
     """
     known = ~rows.isnan()
     truth = torch.nan_to_num(rows)
@@ -32,13 +35,22 @@ def attribute_losses(predictions: list[Tensor], rows: Tensor, groups: list[Group
             log_p = F.log_softmax(prediction.to(rows.dtype), dim=2)
             losses.append(-log_p.gather(2, part.long()[:, :, None]).squeeze(2))
     loss = (losses[0] if len(losses) == 1 else torch.cat(losses, dim=1)) * known
+    if weights is not None:
+        loss = loss * weights[:, None]
     count = known.sum(2)
     return loss.sum(2) / count.clamp(min=1), count > 0
 
 
-def objective(predictions: list[Tensor], rows: Tensor, groups: list[Group], target: int, gamma: float) -> Tensor:
+def objective(
+    predictions: list[Tensor],
+    rows: Tensor,
+    groups: list[Group],
+    target: int,
+    gamma: float,
+    weights: Tensor | None = None,
+) -> Tensor:
     """Return gamma L_f + (1 - gamma) L_t of each member (K,); L_f is the mean over the features known in this batch."""
-    losses, known = attribute_losses(predictions, rows, groups)
+    losses, known = attribute_losses(predictions, rows, groups, weights)
     is_feature = known.clone()
     is_feature[:, target] = False
     feature_loss = (losses * is_feature).sum(1) / is_feature.sum(1).clamp(min=1)

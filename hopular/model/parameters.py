@@ -7,6 +7,7 @@ import numbers
 from typing import Any
 
 from hopular.model.architecture import ARCHITECTURES
+from hopular.model.weights import check_class_weight
 
 _INTEGERS = (
     *("n_members", "n_blocks", "n_networks", "n_layers", "n_heads", "width", "embedding_dim"),
@@ -28,7 +29,7 @@ _RANGES = {  # lowest, highest, whether the highest is allowed, whether the lowe
     "validation_fraction": (0, 1, False, True),
     "weight_decay": (0, math.inf, False, True),
 }
-_CHOICES: dict[str, tuple[str | None, ...]] = {
+_CHOICES: dict[str, tuple[str | int | None, ...]] = {
     "architecture": (*ARCHITECTURES, None),
     "embedding": ("sum", "projected", "periodic", None),
     "values": ("tied", "separate", None),
@@ -36,6 +37,8 @@ _CHOICES: dict[str, tuple[str | None, ...]] = {
     "recipe": ("default", "paper"),
     "selection": ("score", "loss", None),
     "precision": ("auto", "float32", "bfloat16"),
+    "verbose": (0, 1),
+    "keep_on_interrupt": (False, True),
 }
 _OPTIONAL = (
     *("n_members", "n_blocks", "n_networks", "embedding_dim", "max_epochs", "batch_size", "patience"),
@@ -66,6 +69,8 @@ def check_parameters(parameters: dict[str, Any], required: tuple[str, ...] = ())
             check_choice(name, value, _CHOICES[name])
         if name in _RANGES:
             _check_range(name, value)
+        if name == "class_weight":
+            check_class_weight(value)
         if name == "device" and str(value).split(":")[0] not in _DEVICES:
             raise ValueError(
                 f"device must be one of {list(_DEVICES)} or a numbered one such as 'cuda:1', not {value!r}"
@@ -78,7 +83,7 @@ def check_parameters(parameters: dict[str, Any], required: tuple[str, ...] = ())
         )
 
 
-def check_choice(name: str, value: Any, allowed: tuple[str | None, ...], given: str = "") -> None:
+def check_choice(name: str, value: Any, allowed: tuple[str | int | None, ...], given: str = "") -> None:
     """Raise ValueError for a parameter that is none of those allowed; `given` says what else this depends on."""
     if value not in allowed:
         raise ValueError(f"{name} must be one of {list(allowed)}{given}, not {value!r}")

@@ -39,7 +39,8 @@ class PerceptronEstimator(TableEstimator):
     learning_rate, weight_decay, max_epochs, batch_size, patience
         AdamW's rate and decay; passes over the data; rows a step at least, None for about 16 steps an epoch; epochs
         without a better validation loss before training stops.
-    max_seconds, validation_fraction, categorical_features, device, random_state
+    max_seconds, validation_fraction, categorical_features, device, verbose, keep_on_interrupt,
+    random_state
         As in HopularClassifier.
     """
 
@@ -58,6 +59,8 @@ class PerceptronEstimator(TableEstimator):
     validation_fraction: float = 0.2
     categorical_features: Sequence[str | int] | None = None
     device: str = "auto"
+    verbose: int = 0
+    keep_on_interrupt: bool = False
     random_state: int | np.random.RandomState | None = None
 
     @abstractmethod
@@ -151,6 +154,7 @@ class PlainEstimator(PerceptronEstimator):
         return plain(draw, self.kind, inputs, outputs, self.n_layers, self.width, self.shape, self.dropout)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class MLPClassifier(MLPEstimator, TableClassifier):
     """A multilayer perceptron for classification."""
 
@@ -159,6 +163,7 @@ class MLPRegressor(MLPEstimator, TableRegressor):
     """A multilayer perceptron for regression."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SNNClassifier(SNNEstimator, TableClassifier):
     """A self-normalising network for classification."""
 
@@ -167,6 +172,7 @@ class SNNRegressor(SNNEstimator, TableRegressor):
     """A self-normalising network for regression."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PlainClassifier(PlainEstimator, TableClassifier):
     """A plain network for classification."""
 

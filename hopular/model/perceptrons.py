@@ -330,10 +330,11 @@ class PerceptronStep(Step):
     def learning_rate(self, done: float) -> float:
         return self.recipe.learning_rate
 
-    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
+    def losses(self, stored: Tensor, size: int, done: float, weights: Tensor | None) -> Tensor:
         for pool in self._pools:
             pool.renew()
         rows = stored[..., :size]
         predicted = self.network.train()(rows)
         self.network.eval()
-        return member_losses(predicted, rows[:, self.network.target])[1].mean(1)
+        losses = member_losses(predicted, rows[:, self.network.target])[1]
+        return (losses if weights is None else losses * weights).mean(1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
         parameters["random_state"] = None  # a generator's state is no part of the fitted model
     if parameters["categorical_features"] is not None:
         parameters["categorical_features"] = list(parameters["categorical_features"])
+    if isinstance(parameters.get("class_weight"), Mapping):
+        parameters["class_weight"] = list(parameters["class_weight"].items())  # a key of JSON is always text
     header = {
         "format": FORMAT,
         "class": type(estimator).__name__,
@@ -37,6 +40,7 @@ def save_model(estimator: Any, path: str | os.PathLike[str]) -> None:
     tensors["rows"] = estimator.rows_.contiguous()
     tensors["train_index"] = torch.from_numpy(estimator.train_index_)
     tensors |= {f"member.{k}": places for k, places in enumerate(estimator.members_)}
+    tensors |= {f"held_out.{k}": torch.from_numpy(places) for k, places in enumerate(estimator.held_out_)}
     tensors |= {f"fitted.{name}": torch.from_numpy(values) for name, values in estimator._fitted_arrays().items()}
     target = Path(path)
     part = target.with_name(target.name + ".part")
@@ -80,6 +84,8 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
         raise ValueError(
             f"{os.fspath(path)!r} does not fit its own description: it lacks {sorted(absent)}. Save the model again."
         )
+    if isinstance(header["parameters"].get("class_weight"), list):
+        header["parameters"]["class_weight"] = dict(header["parameters"]["class_weight"])
     estimator = cls(**header["parameters"])
     estimator.encoding_ = Encoding.from_json(header["encoding"])
     if header["chosen"] != estimator._chosen():  # names and defaults stood for something else when it was saved
@@ -88,6 +94,8 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
     rows = tensors.pop("rows")
     members = [tensors.pop(name).cpu() for name in places]
     fitted = {name: tensors.pop(name).cpu().numpy() for name in list(tensors) if name.startswith("fitted.")}
+    of_held_out = [f"held_out.{k}" for k in range(len(members))]  # absent in files written before there were any
+    held_out = [tensors.pop(name, torch.arange(0)).cpu().numpy() for name in of_held_out]
     network = estimator._build([0] * len(members), [estimator] * len(members)).to(device)
     try:
         network.load_state_dict({name.removeprefix("network."): tensor for name, tensor in tensors.items()})
@@ -97,5 +105,6 @@ def load_model(cls: Any, path: str | os.PathLike[str], device: torch.device) -> 
     estimator._set_fitted_json(header["fitted"])
     for name, values in fitted.items():
         setattr(estimator, name.removeprefix("fitted."), values)
+    estimator.held_out_ = held_out
     estimator.history_, estimator.best_epochs_ = [], tuple(header["best_epochs"])
     return estimator

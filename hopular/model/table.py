@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal, Self
@@ -24,16 +24,20 @@ from torch import Tensor
 from hopular.model.architecture import WIDE
 from hopular.model.checkpoint import Checkpoint
 from hopular.model.columns import check_labels, check_numbers, check_table, mean_and_scale
+from hopular.model.convergence import warn_of_end
 from hopular.model.encoding import Attribute, learn_encoding
 from hopular.model.folds import assign_folds, hold_out
+from hopular.model.interrupt import noted_interrupt
 from hopular.model.members import Network
 from hopular.model.parameters import check_parameters
 from hopular.model.prediction import gather, predict_target, store_rows
+from hopular.model.progress import progress_bar
 from hopular.model.recipe import Recipe
 from hopular.model.storage import load_model, save_model
 from hopular.model.trainer import Hook, Part, Result, train
+from hopular.model.weights import Array, ClassWeight, weigh_classes, weigh_rows
 
-EvalSet = tuple[Any, Any]
+EvalSet = tuple[Any, Any] | tuple[Any, Any, Any]  # X, y and, if rows differ in it, their weights
 Folds = Sequence[tuple[Any, Any]]  # row positions to train on, and to hold out
 MEMBERS, FEW_ROWS, MANY_MEMBERS = 4, 500, 8  # members by default; those of tables up to so many rows, if not wide
 OUT_OF_FOLD = ("oof_proba_", "oof_prediction_")
@@ -72,6 +76,8 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     max_seconds: float | None
     categorical_features: Sequence[str | int] | None
     device: str
+    verbose: int
+    keep_on_interrupt: bool
     random_state: Any
 
     def __sklearn_tags__(self) -> Any:
@@ -101,7 +107,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
 
     def _settings(self) -> list[tuple[str, Any]]:
         """Return the class and the parameters that training may depend on, beside the seed and the rows."""
-        left_out = (*self._own, "categorical_features", "max_seconds")
+        left_out = (*self._own, "categorical_features", "max_seconds", "verbose", "keep_on_interrupt")
         parameters = self.get_params(deep=False).items()
         return [("class", type(self).__name__), *((name, value) for name, value in parameters if name not in left_out)]
 
@@ -138,6 +144,10 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _learn_classes(self, y: np.ndarray[Any, Any]) -> None:
         """Learn what has to be known of y before rows are held out."""
 
+    def _weigh_classes(self, y: Array, sample_weight: Any) -> dict[Any, float]:
+        """Return the weight of each class; empty if there are none."""
+        return {}
+
     @abstractmethod
     def _target_attribute(self, y: np.ndarray[Any, Any]) -> Attribute:
         """Return the target as an attribute of the network, from the training rows."""
@@ -153,23 +163,30 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         X: Any,
         y: Any,
         eval_set: EvalSet | None = None,
+        sample_weight: Any = None,
         hooks: Sequence[Hook] = (),
         checkpoint: str | os.PathLike[str] | None = None,
         folds: Folds | None = None,
     ) -> Any:
         """Train on X and y. `eval_set=(X, y)` decides when to stop instead of rows of X; `hooks` follow training.
 
+        `sample_weight` has a weight of at least 0 for each row, in what is minimised and in the losses to stop by; that
+        of the rows of `eval_set=(X, y, sample_weight)` is 1 unless given. Networks that read training rows may read one
+        of any weight.
         `folds` are pairs of row positions, to train on and to hold out, as scikit-learn's splitters give them: each
         member holds out one of them, or several if there are fewer members; a single member becomes one for each.
+        `held_out_` has the positions that each member has held out, none with an `eval_set`.
         With a `checkpoint` training that was interrupted goes on from this file, bit for bit, and the file is renewed
         every minute; it is deleted in the end. If anything fails, the estimator stays as it was before.
         """
-        (error,) = fit_together([self], X, y, eval_set, [hooks], checkpoint, folds)
+        with progress_bar(type(self).__name__) if self.verbose else nullcontext() as bar:
+            hooks = hooks if bar is None else [*hooks, bar]
+            (error,) = fit_together([self], X, y, eval_set, [hooks], checkpoint, folds, sample_weight)
         if error is not None:
             raise error
         return self
 
-    def _prepare(self, X: Any, y: Any, eval_set: EvalSet | None, folds: Folds | None) -> _Prepared:
+    def _prepare(self, X: Any, y: Any, eval_set: EvalSet | None, folds: Folds | None, sample_weight: Any) -> _Prepared:
         """Check and encode the input, and give each member its rows."""
         if eval_set is not None and folds is not None:
             raise ValueError("eval_set and folds were both given: name the rows that members stop by in one of them")
@@ -188,12 +205,17 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         places = self._categorical_places(frame)
         self.encoding_ = learn_encoding(frame.iloc[self.train_index_], places, attribute)
         rows = self.encoding_.encode(frame, self._encode_y(target))
+        of_classes = self._weigh_classes(target, sample_weight)
+        weights = weigh_rows(target, sample_weight, of_classes)
         if eval_set is None:
-            return _Prepared(self, rows, rows, parts, seed)
-        evaluation = self._encode_eval_set(eval_set)
+            return _Prepared(self, rows, rows, parts, seed, weights)
+        evaluation, of_evaluation = self._encode_eval_set(eval_set, of_classes)
         after = torch.arange(len(rows), len(rows) + len(evaluation))
         parts = [Part(part.train, after) for part in parts]
-        return _Prepared(self, rows, torch.cat([rows, evaluation]), parts, seed)
+        if weights is not None or of_evaluation is not None:
+            both = zip((weights, of_evaluation), (rows, evaluation), strict=True)
+            weights = np.concatenate([np.ones(len(of)) if one is None else one for one, of in both])
+        return _Prepared(self, rows, torch.cat([rows, evaluation]), parts, seed, weights)
 
     def _keep(self, prepared: _Prepared, result: Result, device: torch.device) -> None:
         """Take over trained members, and predict the rows that they held out."""
@@ -201,21 +223,25 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         places = [torch.searchsorted(stored, part.train) for part in prepared.parts]
         self._set_members(result.network, rows[stored].to(device), places)
         self.history_, self.best_epochs_ = result.history, result.best_epochs
+        is_inside = prepared.table is rows
+        self.held_out_ = [part.valid.numpy() if is_inside else np.arange(0) for part in prepared.parts]
         for name in OUT_OF_FOLD:
             self.__dict__.pop(name, None)  # of an earlier fit
-        if prepared.table is rows:
+        if is_inside:
             self._set_oof(self._predict_held_out(rows, [part.valid for part in prepared.parts]))
 
-    def _encode_eval_set(self, eval_set: EvalSet) -> Tensor:
-        """Return the rows of `eval_set` whose class is known."""
-        if not (isinstance(eval_set, tuple) and len(eval_set) == 2):
-            raise ValueError(f"eval_set must be a tuple (X, y), not {type(eval_set).__name__}")
+    def _encode_eval_set(self, eval_set: EvalSet, of_classes: Mapping[Any, float]) -> tuple[Tensor, Array | None]:
+        """Return the rows of `eval_set` whose class is known, and their weights if these differ."""
+        if not (isinstance(eval_set, tuple) and len(eval_set) in (2, 3)):
+            raise ValueError(f"eval_set must be a tuple (X, y) or (X, y, sample_weight), not {type(eval_set).__name__}")
         frame = self._check_table(eval_set[0], reset=False)
         target = self._check_y(eval_set[1])
         if len(target) != len(frame):
             raise ValueError(f"eval_set has {len(frame)} rows of X and {len(target)} of y")
         rows: Tensor = self.encoding_.encode(frame, self._encode_y(target))
-        return rows[~rows[:, self.encoding_.target].isnan()]
+        is_known = ~rows[:, self.encoding_.target].isnan()
+        weights = weigh_rows(target, eval_set[2] if len(eval_set) == 3 else None, of_classes)
+        return rows[is_known], None if weights is None else weights[is_known.numpy()]
 
     def _divide(self, target: np.ndarray[Any, Any], has_eval_set: bool, seed: int) -> list[Part]:
         """Give each member its rows: all with an `eval_set`, else all but a fold or, alone, but a held-out share."""
@@ -233,6 +259,8 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
     def _take(self, folds: Folds, n: int) -> list[Part]:
         """Give the members the rows of given folds; one that holds out several trains on what all of them train on."""
         pairs = [(np.unique(learned), np.unique(held_out)) for learned, held_out in folds]
+        if not pairs:
+            raise ValueError("folds are empty: give at least one pair of row positions, to train on and to hold out")
         for learned, held_out in pairs:
             rows = np.union1d(learned, held_out)
             is_mixed = np.intersect1d(learned, held_out).size > 0
@@ -337,6 +365,7 @@ class _Prepared:
     table: Tensor  # the same, followed by the rows of an `eval_set`
     parts: list[Part]
     seed: int
+    weights: Array | None  # of the rows of `table`; None if all are the same
 
     @property
     def seeds(self) -> list[int]:
@@ -351,6 +380,7 @@ def fit_together(
     hooks: Sequence[Sequence[Hook]] = (),
     checkpoint: str | os.PathLike[str] | None = None,
     folds: Folds | None = None,
+    sample_weight: Any = None,
 ) -> list[Exception | None]:
     """Fit estimators to one table in one stack: each becomes what it would be by itself, for less time.
 
@@ -371,7 +401,7 @@ def fit_together(
 
     errors: list[Exception | None] = [None] * len(estimators)
     try:
-        prepared = [estimator._prepare(X, y, eval_set, folds) for estimator in estimators]
+        prepared = [estimator._prepare(X, y, eval_set, folds, sample_weight) for estimator in estimators]
         for number, places in enumerate(_stacks(prepared)):
             path = None if checkpoint is None else f"{os.fspath(checkpoint)}{f'.{number}' if number else ''}"
             of_stack = _train_stack([prepared[i] for i in places], [hooks[i] for i in places], path)
@@ -426,30 +456,50 @@ def _train_stack(
     device = choose_device(first.estimator.device)
     recipe = first.estimator._recipe(min(len(part.train) for part in parts), first.rows.shape[1])
     network = first.estimator._build(seeds, [prepared[bag].estimator for bag in bags])
+    weights = None
+    if first.weights is not None:  # the same rows have the same weights, whoever learns from them
+        weights = torch.from_numpy(np.concatenate([one.weights for one in prepared])).float().to(device)
     with threads(first.estimator._threads(network, recipe)):
-        results = train(
-            network.to(device),
-            torch.cat([one.table for one in prepared]).to(device),
-            [Part(part.train.to(device), part.valid.to(device)) for part in parts],
-            recipe,
-            seeds=seeds,
-            bags=bags,
-            max_seconds=first.estimator.max_seconds,
-            hooks=hooks,
-            step=first.estimator._step,
-            bfloat16=first.estimator._uses_bfloat16(device),
-            checkpoint=None if checkpoint is None else Checkpoint(checkpoint, first.estimator._settings()),
-        )
+        with noted_interrupt(first.estimator.keep_on_interrupt) as is_interrupted:
+            results = train(
+                network.to(device),
+                torch.cat([one.table for one in prepared]).to(device),
+                [Part(part.train.to(device), part.valid.to(device)) for part in parts],
+                recipe,
+                seeds=seeds,
+                bags=bags,
+                weights=weights,
+                max_seconds=first.estimator.max_seconds,
+                hooks=hooks,
+                step=first.estimator._step,
+                bfloat16=first.estimator._uses_bfloat16(device),
+                checkpoint=None if checkpoint is None else Checkpoint(checkpoint, first.estimator._settings()),
+                is_interrupted=is_interrupted,
+            )
         for one, result in zip(prepared, results, strict=True):
             if isinstance(result, Result):
                 one.estimator._keep(one, result, device)
+                warn_of_end(result.history, is_interrupted(), stacklevel=4)
     return [None if isinstance(result, Result) else result for result in results]
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
-    """Predicts classes: two or many, labels of any type."""
+    """Predicts classes: two or many, labels of any type.
+
+    Parameters
+    ----------
+    class_weight
+        Weights of the rows of each class, which multiply `sample_weight`: a dict, or "balanced" for the same
+        total weight of every class. None means that all rows weigh the same.
+    """
 
     _task = "classification"
+
+    class_weight: ClassWeight = None
+
+    def _weigh_classes(self, y: Array, sample_weight: Any) -> dict[Any, float]:
+        return weigh_classes(self.class_weight, y, sample_weight)
 
     def _check_y(self, y: Any) -> np.ndarray[Any, Any]:
         return check_labels(y)
@@ -470,6 +520,10 @@ class TableClassifier(ClassifierMixin, TableEstimator):  # type: ignore[misc]
 
     def _set_oof(self, predicted: Tensor) -> None:
         self.oof_proba_ = predicted.double().softmax(1).numpy()
+
+    def predict_each(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the class probabilities (members, rows, classes) of each member by itself."""
+        return self._predict_target(X).softmax(1).mT.numpy()
 
     def predict_proba(self, X: Any) -> np.ndarray[Any, Any]:
         """Return class probabilities, the mean of the members' own; columns are in the order of `classes_`."""
@@ -507,6 +561,10 @@ class TableRegressor(RegressorMixin, TableEstimator):  # type: ignore[misc]
 
     def _set_oof(self, predicted: Tensor) -> None:
         self.oof_prediction_ = self._decode(predicted.double().squeeze(1).numpy())
+
+    def predict_each(self, X: Any) -> np.ndarray[Any, Any]:
+        """Return the number that each member by itself predicts for each row (members, rows)."""
+        return self._decode(self._predict_target(X).squeeze(1).numpy())
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """Return the predicted number for each row, the mean of the members' own."""

@@ -10,7 +10,7 @@ import copy
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Protocol
 
@@ -76,16 +76,16 @@ class Step(ABC):
         self.recipe, self.random = recipe, random
 
     @abstractmethod
-    def losses(self, stored: Tensor, size: int, done: float) -> Tensor:
-        """Return each member's loss (K,) on the first `size` of the stored rows (K, d, m)."""
+    def losses(self, stored: Tensor, size: int, done: float, weights: Tensor | None) -> Tensor:
+        """Return each member's loss (K,) on the first `size` of the stored rows (K, d, m), by weights (K, size)."""
 
     def learning_rate(self, done: float) -> float:
         """Return the rate when the share `done` of training is over."""
         return cosine(self.recipe.learning_rate, done)
 
-    def learn(self, stored: Tensor, size: int, done: float) -> Tensor:
+    def learn(self, stored: Tensor, size: int, done: float, weights: Tensor | None = None) -> Tensor:
         """Take one optimiser step on the first `size` of the stored rows (K, d, m); return each member's loss (K,)."""
-        losses = self.losses(stored, size, done)
+        losses = self.losses(stored, size, done, weights)
         losses.sum().backward()  # type: ignore[no-untyped-call]
         for group in self.optimizer.param_groups:
             group["lr"] = self.learning_rate(done)
@@ -136,21 +136,23 @@ def member_losses(predicted: Tensor, truth: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Validation:
-    """Sums of scores and losses of some members (K,) on the rows that each holds out, and how many these are."""
+    """Sums of scores and losses of some members (K,) on the rows that each holds out, and of the rows' weights."""
 
     scores: Tensor
     losses: Tensor
-    counts: Tensor
+    counts: Tensor  # how many rows there are, if none weighs more than others
 
 
-def validate(network: Network, rows: Tensor, parts: Sequence[Part]) -> Validation:
-    """Let each member predict the rows that it holds out."""
+def validate(network: Network, rows: Tensor, parts: Sequence[Part], weights: Tensor | None = None) -> Validation:
+    """Let each member predict the rows that it holds out; `weights` (n,) are those of all rows."""
     memory = store_rows(network, rows, [part.train for part in parts])
     held_out, filled = gather(rows, [part.valid for part in parts])
     with torch.inference_mode():
         predicted = predict_target(network, held_out, memory)
         scores, losses = member_losses(predicted, held_out[:, network.target])
         counts = ~filled if filled is not None else torch.ones_like(scores, dtype=torch.bool)
+        if weights is not None:
+            counts = counts * gather(weights[:, None], [part.valid for part in parts])[0][:, 0]
         return Validation(*(x.sum(1).cpu() for x in (scores * counts, losses * counts, counts)))
 
 
@@ -292,10 +294,12 @@ def train(
     seeds: Sequence[int],
     bags: Sequence[int] | None = None,
     n_rows: int | None = None,
+    weights: Tensor | None = None,
     max_seconds: float | None = None,
     hooks: Sequence[Sequence[Hook]] = (),
     bfloat16: bool = False,
     checkpoint: Checkpoint | None = None,
+    is_interrupted: Callable[[], bool] = lambda: False,
 ) -> list[Result | Exception]:
     """Train members on their parts of `rows` (n, d); return the slow weights of each bag, in the state that did best.
 
@@ -303,10 +307,12 @@ def train(
     that it belongs to, by default one bag for all; `hooks` are those of each bag. A bag stops after `patience`
     validations without improvement, or with the error of a hook, which is then its result; its members leave the stack.
     gamma and the learning rate follow a cosine over `max_epochs`, or over `max_seconds` if these end first. An epoch
-    takes `n_rows` of each member's rows, by default as many as all have.
+    takes `n_rows` of each member's rows, by default as many as all have. `weights` (n,) are those of the rows, in what
+    is minimised and in validation; they should be 1 on average.
 
     Training goes on from its `checkpoint`, bit for bit, if there is one, and writes it once in a while. The file stays
-    if hooks have ended all bags.
+    if hooks have ended all bags. Once `is_interrupted`, which is asked after each step, training ends as it does when
+    time is up, but the file stays.
     """
     n = n_rows or min(len(part.train) for part in parts)
     if n < 2:
@@ -321,7 +327,7 @@ def train(
     if bfloat16:
         steps.network.round_products()  # and not the slow weights, which predict
     best, clock = Best(recipe.selection, bag_of), Clock(recipe.max_epochs * batches.count, max_seconds)
-    epoch, members = 0, torch.arange(len(parts))  # those still in the stack
+    epoch, members, interrupted = 0, torch.arange(len(parts)), False  # members still in the stack
     history: list[list[Progress]] = [[] for _ in range(n_bags)]
     errors: dict[int, Exception] = {}
     validates = all(len(part.valid) for part in parts)
@@ -329,7 +335,7 @@ def train(
     states = {"steps": steps, "batches": batches, "best": best, "clock": clock}
     before = None
     if checkpoint is not None:
-        before = checkpoint.read(_identity(rows, parts, seeds, bag_of, n, recipe, steps))
+        before = checkpoint.read(_identity(rows, parts, seeds, bag_of, n, recipe, steps, weights))
     if before is not None:
         epoch, members, history, errors = _from_facts(before.facts)
         for one in (steps, batches):
@@ -341,14 +347,17 @@ def train(
         epoch += 1
         losses = []
         for places, size in batches:
-            losses.append(steps.learn(rows[places].mT.contiguous(), size, clock.done))
+            of_batch = None if weights is None else weights[places[:, :size]]
+            losses.append(steps.learn(rows[places].mT.contiguous(), size, clock.done, of_batch))
             clock.tick()
-            if clock.done >= 1:
+            interrupted = is_interrupted()
+            if interrupted or clock.done >= 1:
                 break
-        train_losses, ended = torch.stack(losses).mean(0).cpu(), clock.done >= 1 or epoch == recipe.max_epochs
+        train_losses = torch.stack(losses).mean(0).cpu()
+        ended = interrupted or clock.done >= 1 or epoch == recipe.max_epochs
         found = None
         if validates and (ended or epoch % recipe.validate_every == 0):
-            found = validate(steps.slow, rows, [parts[k] for k in members])
+            found = validate(steps.slow, rows, [parts[k] for k in members], weights)
             best.consider(epoch, members, found, steps.slow)
         bags_now = bag_of[members]
         for bag in sorted(set(bags_now.tolist())):
@@ -376,7 +385,7 @@ def train(
     best.keep(epoch, members, best.epochs[members] == 0, steps.slow)  # where there was nothing to validate on
     kept.load_state_dict(best.state)
     kept.requires_grad_(False)
-    if checkpoint is not None and len(errors) < n_bags:
+    if checkpoint is not None and len(errors) < n_bags and not interrupted:
         checkpoint.remove()
     results: list[Result | Exception] = []
     for bag in range(n_bags):
@@ -414,7 +423,14 @@ def _call_hooks(hooks: Sequence[Hook], progress: Progress, validated: Progress |
 
 
 def _identity(
-    rows: Tensor, parts: Sequence[Part], seeds: Sequence[int], bags: Tensor, n: int, recipe: Recipe, steps: Step
+    rows: Tensor,
+    parts: Sequence[Part],
+    seeds: Sequence[int],
+    bags: Tensor,
+    n: int,
+    recipe: Recipe,
+    steps: Step,
+    weights: Tensor | None,
 ) -> str:
     """Identify a training run by all that it starts from. Its time limit may change."""
     groups = [
@@ -424,6 +440,7 @@ def _identity(
     settings = (rows.device.type, rounded, list(seeds), bags.tolist(), n, recipe, type(steps).__name__, groups)
     tensors = {"rows": rows, **{f"train {k}": part.train for k, part in enumerate(parts)}}
     tensors |= {f"valid {k}": part.valid for k, part in enumerate(parts)}
+    tensors |= {} if weights is None else {"weights": weights}
     return digest(settings, {**tensors, **steps.state_dict()})
 
 

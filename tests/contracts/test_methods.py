@@ -22,6 +22,7 @@ import search_spaces
 from hopular.data.dataset import Task
 from hopular.methods import Method, MethodError, Run, get_method, methods
 from hopular.methods.perceptrons import PLAIN
+from hopular.util import InputError
 
 QUICK: dict[str, dict[str, Any]] = {  # settings with which a method learns tiny frames quickly
     "hopular": {"max_epochs": 60, "n_blocks": 1, "embedding_dim": 16},
@@ -134,6 +135,24 @@ def test_a_classifier_learns(name: str) -> None:
 def test_a_regressor_learns(name: str) -> None:
     X, y, valid = parts(numbers(messy(200)))
     assert make_learner(name, "regression").fit(X, y, eval_set=valid).score(*valid) > 0.3
+
+
+@pytest.mark.parametrize("name", [name for name in AVAILABLE if not methods()[name].is_ensemble])
+def test_weights_of_rows_count_or_are_refused(name: str) -> None:
+    task: Task = "classification" if name in CLASSIFIERS else "regression"
+    frame = messy(60)
+    y = labels(frame, 2).astype(str) if task == "classification" else numbers(frame)
+    weights = np.where(y == y.max(), 20.0, 1.0)
+    if not methods()[name].takes_weights:
+        with pytest.raises(InputError, match="takes no weights of rows"):
+            make(name, task).fit(frame, y, sample_weight=weights)
+        return
+    plain, weighted = make(name, task).fit(frame, y), make(name, task).fit(frame, y, sample_weight=weights)
+    if task == "classification":
+        assert weighted.predict_proba(frame)[:, 1].mean() >= plain.predict_proba(frame)[:, 1].mean()
+        assert not np.array_equal(weighted.predict_proba(frame), plain.predict_proba(frame))
+    else:
+        assert weighted.predict(frame).mean() > plain.predict(frame).mean()
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

@@ -590,7 +590,12 @@ def test_save_load_pickle_clone(estimator: Any, tmp_path: Any) -> None:
     assert header["class"] == estimator.__name__
 
 
-@parametrize_with_checks([estimator(**SMALL | {"max_epochs": 2}) for estimator in (*CLASSIFIERS, *REGRESSORS)])
+@parametrize_with_checks(
+    [estimator(**SMALL | {"max_epochs": 2}) for estimator in (*CLASSIFIERS, *REGRESSORS)],
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": "batches are of rows, and numbers are standardised by rows"
+    },
+)
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     if check.func.__name__ in ("check_classifiers_train", "check_regressors_train", "check_classifiers_classes"):
         estimator.set_params(max_epochs=20, learning_rate=0.02)  # these ask for accuracy

@@ -18,6 +18,10 @@ from hopular import HopularClassifier, HopularRegressor
 ENOUGH = 60  # epochs in which the checks that ask for accuracy are met
 SMALL = {"max_epochs": 3, "n_blocks": 1, "n_networks": 1, "embedding_dim": 8, "random_state": 0}
 
+UNWEIGHTED = {  # a row of weight 2 is not learned from as two rows are
+    "check_sample_weight_equivalence_on_dense_data": "batches and folds are of rows, whatever they weigh"
+}
+
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
@@ -27,7 +31,9 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@parametrize_with_checks([HopularClassifier(**SMALL), HopularRegressor(**SMALL)])
+@parametrize_with_checks(
+    [HopularClassifier(**SMALL), HopularRegressor(**SMALL)], expected_failed_checks=lambda estimator: UNWEIGHTED
+)
 def test_scikit_learn_contract(estimator: Any, check: Any) -> None:
     if check.func.__name__ in ("check_classifiers_train", "check_regressors_train", "check_classifiers_classes"):
         estimator.set_params(max_epochs=ENOUGH, n_members=2)

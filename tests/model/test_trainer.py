@@ -86,8 +86,8 @@ class WatchedStep(HopularStep):
         self.states: list[dict[str, Tensor]] = []
         self.members: list[int] = []
 
-    def learn(self, stored: Tensor, size: int, done: float) -> Tensor:
-        losses = super().learn(stored, size, done)
+    def learn(self, stored: Tensor, size: int, done: float, weights: Tensor | None = None) -> Tensor:
+        losses = super().learn(stored, size, done, weights)
         assert len(losses) == len(stored)
         self.members.append(len(stored))
         self.states.append({name: x.clone() for name, x in self.slow.state_dict().items()})
