@@ -18,7 +18,9 @@ from hopular.cli.screen import complain, show_mark
 from hopular.util import InputError, OperationError, did_you_mean
 
 if TYPE_CHECKING:
-    from fastapi import FastAPI
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
 
     from hopular.automl import Fitted
 
@@ -69,7 +71,7 @@ def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _run(app: FastAPI, listening: socket.socket, address: str) -> int:
+def _run(app: Starlette, listening: socket.socket, address: str) -> int:
     """Serve until Ctrl-C or a request to end; what is under way is answered first."""
     import uvicorn
 
@@ -100,12 +102,12 @@ def _run(app: FastAPI, listening: socket.socket, address: str) -> int:
 # ------------------------------------------------------------------------------------------------------- the interface
 
 
-def make_app(fitted: Fitted) -> FastAPI:
+def make_app(fitted: Fitted) -> Starlette:
     """Return the application that answers for one model."""
-    from fastapi import FastAPI, Request
-    from fastapi.responses import JSONResponse
-
-    from hopular import __version__
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import JSONResponse
+    from starlette.routing import Route
 
     one_at_a_time = threading.Lock()  # models set the number of threads of the whole process
 
@@ -113,21 +115,13 @@ def make_app(fitted: Fitted) -> FastAPI:
         with one_at_a_time:
             return answer_to(fitted, body)
 
-    app = FastAPI(title=f"Predictions of {fitted.schema.target}", version=__version__, docs_url=None, redoc_url=None)
-    app.router.redirect_slashes = False
+    def health(request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
 
-    @app.get("/health")
-    def health() -> dict[str, str]:
-        return {"status": "ok"}
+    def describe(request: Request) -> Response:
+        return JSONResponse(description(fitted))
 
-    @app.get("/")
-    def describe() -> dict[str, Any]:
-        return description(fitted)
-
-    @app.post("/predict")
-    async def predict(request: Request) -> JSONResponse:
-        from starlette.concurrency import run_in_threadpool
-
+    async def predict(request: Request) -> Response:
         body = await _body(request)
         if body is None:
             what = f"a request may have {MAX_BYTES:,} bytes: send the rows in several"
@@ -137,12 +131,16 @@ def make_app(fitted: Fitted) -> FastAPI:
         except InputError as error:
             return JSONResponse({"error": str(error)}, status_code=422)
 
-    # Annotations are text in this module, and FastAPI would look for these names outside of this function.
-    predict.__annotations__ = {"request": Request}
-    return app
+    return Starlette(
+        routes=[
+            Route("/", describe),
+            Route("/health", health),
+            Route("/predict", predict, methods=["POST"]),
+        ]
+    )
 
 
-async def _body(request: Any) -> bytes | None:
+async def _body(request: Request) -> bytes | None:
     """Return what was sent; None, without reading on, if it is too much."""
     body = bytearray()
     async for part in request.stream():

@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from hopular.automl import fit_table, load_fitted
-from hopular.cli import serve as serving
+from hopular.cli.serve import _listen, answer_to
 from hopular.data import Dataset, load
 from tests.cli.conftest import Hopular
 from tests.documented import ROOT, shell_lines, write_houses
@@ -147,14 +147,14 @@ def test_a_request_to_end_ends_it_with_143(houses: Served, tmp_path: Path) -> No
 def test_classes_have_probabilities_and_no_intervals(trees: Path) -> None:
     fitted = load_fitted(trees)
     row = {"height": 9, "leaf": "big"}
-    answer = serving.answer_to(fitted, json.dumps({"rows": [row, {**row, "height": 0}]}).encode())
+    answer = answer_to(fitted, json.dumps({"rows": [row, {**row, "height": 0}]}).encode())
     assert answer["predictions"] == ["oak", "elm"]
     assert answer["probabilities"][0]["oak"] > 0.5 > answer["probabilities"][1]["oak"]
     assert json.loads(json.dumps(answer)) == answer
     with pytest.raises(ValueError, match="interval is for numbers, and tree has classes: leave it out"):
-        serving.answer_to(fitted, json.dumps({"rows": [row], "interval": 0.9}).encode())
+        answer_to(fitted, json.dumps({"rows": [row], "interval": 0.9}).encode())
     with pytest.raises(ValueError, match="row 0: column 'height' is True: give a number or null"):
-        serving.answer_to(fitted, json.dumps({"rows": [{**row, "height": True}]}).encode())
+        answer_to(fitted, json.dumps({"rows": [{**row, "height": True}]}).encode())
 
 
 def test_a_port_or_a_model_that_cannot_be_used(hopular: Hopular, trees: Path, tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_port_or_a_model_that_cannot_be_used(hopular: Hopular, trees: Path, tm
     outcome = hopular("serve", str(trees), "--port", "70000")
     assert outcome.code == 2
     assert "--port is 70000: use a number from 0 to 65535" in outcome.err
-    taken = serving._listen("127.0.0.1", 0)
+    taken = _listen("127.0.0.1", 0)
     taken.listen()
     outcome = hopular("serve", str(trees), "--port", str(taken.getsockname()[1]))
     taken.close()
