@@ -51,7 +51,7 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPULAR_RUNS", str(folder / "runs"))
         patch.setenv("HOPULAR_CACHE", str(folder / "cache"))
-        model = fit_table(load(folder / "houses.csv", target="price"), 300, methods=["pls"]).save(folder / "model")
+        model = fit_table(load(str(folder / "houses.csv"), target="price"), 300, methods=["pls"]).save(folder / "model")
     process, address = start(model, folder / "runs")
     yield Served(address, model)
     process.send_signal(signal.SIGINT)
