@@ -95,8 +95,7 @@ def _run(app: Starlette, listening: socket.socket, address: str) -> int:
         for number, handler in before.items():
             signal.signal(number, handler)
         listening.close()
-    number = stopped_by[0] if stopped_by else signal.SIGINT
-    return INTERRUPTED if number == signal.SIGINT else 128 + number
+    return 128 + stopped_by[0] if stopped_by else INTERRUPTED
 
 
 # ------------------------------------------------------------------------------------------------------- the interface
