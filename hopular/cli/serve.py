@@ -58,12 +58,13 @@ def serve(model: Model, /, *, port: Port = 8000, host: Host = "127.0.0.1") -> in
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    """Take the port before anything is said of it."""
+    """Take the port before anything is said of it; requests wait until the server is there."""
     try:
         family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listening = socket.socket(family, kind)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(place)
+        listening.listen()
     except OSError as error:
         raise OperationError(
             f"{host}:{port} cannot be listened on ({error.strerror}): choose another --port or --host"
