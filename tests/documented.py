@@ -203,8 +203,9 @@ def _optuna_dashboard(words: list[str]) -> None:
 
 
 def _curl(words: list[str]) -> None:
-    """Needs a served model: the body must be JSON as MLflow wants it."""
-    assert "dataframe_records" in json.loads(words[words.index("-d") + 1])
+    """Needs a served model: the body must be JSON as MLflow wants it, or `hopular serve`, whose line is really run."""
+    field = "dataframe_records" if "/invocations" in words[2] else "rows"
+    assert field in json.loads(words[words.index("-d") + 1])
 
 
 def _file(words: list[str]) -> None:

@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).with_name("pyfunc_model.py")
 MODEL, REFIT, NO_MODEL, MAKER = "hopular.model", "hopular.refit_model", "hopular.no_model", "hopular.maker"
 _EXAMPLE_ROWS = 5
 PACKAGES = ("hopular", "mlflow", "numpy", "pandas", "scikit-learn", "skops")
-_saving = threading.Lock()  # a model from code passes through a global variable of MLflow
+saving = threading.Lock()  # a model from code passes through a global variable of MLflow
 
 
 def log_model(
@@ -126,12 +126,12 @@ def _write(
         elif kind == "date":
             example[name] = example[name].dt.strftime("%Y-%m-%dT%H:%M:%S")
     (target.parent / "schema.json").write_text(json.dumps(schema.to_json()), encoding="utf-8")
-    with _saving:
+    with saving:
         save_model(
             target,
             python_model=str(SCRIPT),
             artifacts={"estimator": str(folder), "schema": str(target.parent / "schema.json")},
-            signature=_signature(kinds, task),
+            signature=signature_of(kinds, task),
             input_example=example,
             pip_requirements=_requirements(method, folder),
             mlflow_model=Model(artifact_path=model.artifact_location, run_id=run_id, model_id=model.model_id),
@@ -141,7 +141,7 @@ def _write(
     return target
 
 
-def _signature(kinds: Mapping[str, str], task: Task) -> ModelSignature:
+def signature_of(kinds: Mapping[str, str], task: Task) -> ModelSignature:
     """Require every feature, so that a misspelt column is an error; categories are text or numbers, dates text."""
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from hopular.evaluation.results import Maker
     from hopular.trials.trial import Trial
 
-RunKind = Literal["benchmark", "unit", "trial"]
+RunKind = Literal["benchmark", "fit", "unit", "trial"]
 RunState = Literal["FINISHED", "FAILED", "KILLED"]
 EXPERIMENT = "hopular-benchmarks"  # of the summaries; those of datasets begin with _PREFIX
 _PREFIX = "hopular/"

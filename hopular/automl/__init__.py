@@ -15,12 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from hopular.automl.estimator import HopularAutoML
     from hopular.automl.fit import fit_table
     from hopular.automl.fitted import Fitted, load_fitted
 
-__all__ = ["Fitted", "fit_table", "load_fitted"]
+__all__ = ["Fitted", "HopularAutoML", "fit_table", "load_fitted"]
 
-_HOMES = {"Fitted": "fitted", "fit_table": "fit", "load_fitted": "fitted"}
+_HOMES = {"Fitted": "fitted", "HopularAutoML": "estimator", "fit_table": "fit", "load_fitted": "fitted"}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ from hopular.cli.frame import run
 from hopular.cli.methods import methods
 from hopular.cli.predict import predict
 from hopular.cli.report import compare, paper, report
+from hopular.cli.serve import serve
 from hopular.cli.services import down, status, up
 from hopular.cli.ui import ui
 
@@ -34,6 +35,7 @@ COMMANDS: tuple[tuple[Callable[..., int | None], Group], ...] = (
     (benchmark, _WORK),
     (fit, _WORK),
     (predict, _WORK),
+    (serve, _WORK),
     (report, _LOOK),
     (compare, _LOOK),
     (paper, _LOOK),

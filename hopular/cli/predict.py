@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 from rich.markup import escape
@@ -15,6 +15,7 @@ from hopular.formatting import plural, score, some
 from hopular.util import InputError, did_you_mean
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
 
     from hopular.automl import Fitted
@@ -208,7 +209,7 @@ def _scores(fitted: Fitted, frame: pd.DataFrame, answers: pd.DataFrame) -> list[
     known = truth.notna()
     if not known.any():
         return []
-    predicted = answers["prediction"].to_numpy()
+    predicted: np.ndarray[Any, Any] = answers["prediction"].to_numpy()
     if task == "classification":
         shares = answers.filter(regex=r"^p\(")
         predicted, classes = shares.to_numpy(), [name[2:-1] for name in shares.columns]
