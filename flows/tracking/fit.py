@@ -4,10 +4,10 @@ registered under a name of one's choice.
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
     from hopular.automl.fitted import Fitted
-    from hopular.trials.trial import Trial
 
 SCRIPT = Path(__file__).with_name("pyfunc_fitted.py")
 _NAME = re.compile(r"[^/:\s][^/:]{0,199}")
@@ -37,32 +36,31 @@ def check_name(name: str) -> None:
         raise InputError(f"a model cannot be registered as {name!r}: use up to 200 characters without / and :")
 
 
-def log_fit(fitted: Fitted, trials: Sequence[Trial], name: str) -> str:
+def log_fit(fitted: Fitted, name: str) -> str:
     """Write a fit to the tracking store and register its model as `name`; return the run's address, or its id."""
     check_name(name)
     client, facts = open_store(), fitted.facts
-    about = fitted.results.datasets[0]
     lineage = Lineage(
-        benchmark=fitted.results.id,
+        benchmark=f"fit of {facts.dataset}",
         kind="fit",
         dataset=facts.dataset,
         dataset_fingerprint=facts.fingerprint,
-        source=about.source,
+        source=fitted.described.source,
         method=facts.method,
         seed=facts.seed,
-        versions=fitted.results.provenance.get("versions", ""),
+        versions=f"hopular {facts.version}, Python {platform.python_version()}",
     )
     experiment = dataset_experiment(client, lineage)
     tags = {**lineage.tags(), "hopular.command": without_secrets(facts.command), "hopular.trained_on": facts.trained_on}
     run_id = str(client.create_run(experiment, tags=tags, run_name=f"fit {facts.title}"[:250]).info.run_id)
     try:
         _describe(client, run_id, fitted)
-        for trial in trials:
+        for trial in fitted.trials:
             if trial.state != "running":
                 log_trial(client, run_id, replace(lineage, method=trial.method), trial, experiment)
         with tempfile.TemporaryDirectory() as temporary:
             folder = fitted.save(Path(temporary, "fitted"))
-            _log_files(client, run_id, fitted, folder, trials)
+            _log_files(client, run_id, fitted, folder)
             _register(client, name, run_id, fitted, _log_model(client, run_id, experiment, fitted, folder))
     except BaseException as error:
         finish_unit(client, run_id, "FAILED", f"{type(error).__name__}: {error}")
@@ -80,27 +78,26 @@ def _describe(client: MlflowClient, run_id: str, fitted: Fitted) -> None:
 
     facts = fitted.facts
     values = {"dataset": facts.dataset, "method": facts.method, "seed": facts.seed, "task": fitted.schema.task}
-    values |= {f"member.{place}": f"{name} {weight:.4f}" for place, (name, weight) in enumerate(facts.members)}
+    values |= {f"member.{place}": f"{name} {weight:.4f}" for place, (name, weight, _) in enumerate(facts.members)}
     client.log_batch(run_id, params=[Param(name, str(value)) for name, value in values.items()])
-    kinds = {"validation": "valid"}  # as in the runs of benchmarks
+    kinds = {"out_of_fold": "valid"}  # as in the runs of benchmarks
     scores = {
         f"{kinds.get(rows, rows)}_{name}": v for rows, found in facts.metrics.items() for name, v in found.items()
     }
     log_scores(client, run_id, {**scores, "seconds": facts.seconds, "rows": facts.table_rows})
 
 
-def _log_files(client: MlflowClient, run_id: str, fitted: Fitted, folder: Path, trials: Sequence[Trial]) -> None:
-    """Keep report, results, leaderboard, and pictures of the rows that were held out."""
+def _log_files(client: MlflowClient, run_id: str, fitted: Fitted, folder: Path) -> None:
+    """Keep report, leaderboard, and pictures of the rows that were held out."""
     with tempfile.TemporaryDirectory() as temporary:
         files = Path(temporary)
         for name in ("report.html", "command.txt"):
             shutil.copy2(folder / name, files)
-        shutil.copytree(folder / "results", files / "results")
         fitted.leaderboard.to_csv(files / "leaderboard.csv", index=False, lineterminator="\n")
-        if (held := fitted.out_of_fold) is not None:
-            done = [trial for trial in trials if trial.state == "complete"]
-            drawn = (fitted.schema.task, fitted.schema.classes, held.truth, held.predictions, done)
-            draw_pictures(files / "pictures", *drawn)
+        done = [trial for trial in fitted.trials if trial.state == "complete"]
+        held = fitted.out_of_fold
+        drawn = (fitted.schema.task, fitted.schema.classes, held.truth, held.predictions, done)
+        draw_pictures(files / "pictures", *drawn)
         client.log_artifacts(run_id, str(files))
 
 
@@ -119,7 +116,7 @@ def _log_model(client: MlflowClient, run_id: str, experiment: str, fitted: Fitte
         params={"task": schema.task, "method": facts.method},
         model_type=facts.method,
     )
-    makers = [get_method(method) for method, _ in facts.members]
+    makers = [get_method(method) for method, _, _ in facts.members]
     packages = [package for maker in makers for package in (*maker.packages, *maker.model_packages)]
     kinds = {column.name: "continuous" if _is_number(column) else "any" for column in schema.columns}
     try:

@@ -92,15 +92,15 @@ class HopularAutoML(BaseEstimator):  # type: ignore[misc,unused-ignore]
         if self.task_ == "classification":
             of_class = dict(zip(dataset.y.astype(str), target, strict=True))
             labels = {name: of_class[name] for name in dataset.classes}
-        said: dict[str, Any] = {"trials": self.trials, "metric": self.metric}
         seed = self.random_state if isinstance(self.random_state, int) else None
         self.fitted_: Fitted = fit_table(
             dataset,
             self.seconds,
             methods=self.methods,
+            metric=self.metric,
+            trials=self.trials,
             seed=int(check_random_state(self.random_state).randint(2**31)) if seed is None else seed,
             on_event=_print if self.verbose else _ignore,
-            **{name: value for name, value in said.items() if value is not None},
         )
         self.n_features_in_ = frame.shape[1]
         self.feature_names_in_ = np.array([str(name) for name in frame.columns], dtype=object)

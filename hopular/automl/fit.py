@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 
 from hopular import __version__, settings
-from hopular.automl.choice import Choice, choose_model, metric_named, score
+from hopular.automl.choice import Choice, OutOfFold, choose_model, metric_named, score
 from hopular.automl.fitted import MODEL_FOLDER, ROWS_FILE, Facts, Fitted
 from hopular.automl.portfolio import Portfolio, choose_methods, read_portfolio
 from hopular.data.audit import Finding, audit
@@ -166,15 +166,17 @@ def fit_table(
         keeper = tempfile.TemporaryDirectory(prefix="hopular-")
         folder = Path(keeper.name)
         _write_model(choice, table, folder)
+        tested, test_X = None, None
         metrics, intervals = {"out_of_fold": choice.metrics}, {"out_of_fold": choice.intervals}
         if len(table.test) or test is not None:
-            rows = test or (dataset.X.iloc[table.test], dataset.y.iloc[table.test])
-            model = load_model(folder / MODEL_FOLDER)
-            metrics["test"], intervals["test"] = _score_test(model, table, rows, decides)
+            test_X, test_y = test or (dataset.X.iloc[table.test], dataset.y.iloc[table.test])
+            tested = _predict_test(load_model(folder / MODEL_FOLDER), table, test_X, test_y)
+            given = (tested.truth, tested.predictions, table.problem.classes or None, tested.labels, decides)
+            metrics["test"], intervals["test"] = score(dataset.task, *given)
         clock.note("writing the model")
         fitted = Fitted(
             schema=Schema.of(dataset),
-            facts=_facts(table, choice, metrics, intervals, seed, clock, command),
+            facts=_facts(table, choice, metrics, intervals, tested, seed, clock, command),
             leaderboard=choice.leaderboard,
             out_of_fold=choice.out_of_fold,
             importance=None,
@@ -182,7 +184,9 @@ def fit_table(
             described=describe(dataset, findings),
             left_out=left_out | choice.excluded,
             folder=folder,
-            table=dataset.X,
+            tested=tested,
+            test_table=test_X,
+            dataset=dataset,
             trials=tuple(trial for search in searches for trial in search.trials),
             _keeper=keeper,
         )
@@ -386,17 +390,15 @@ def _write_model(choice: Choice, table: _Table, folder: Path) -> None:
         np.save(folder / ROWS_FILE, rows if places is None else places.to_numpy()[rows])
 
 
-def _score_test(
-    model: Any, table: _Table, test: tuple[pd.DataFrame, pd.Series[Any]], metric: str
-) -> tuple[dict[str, float], dict[str, tuple[float, float]]]:
-    """Score the model on rows that nothing saw."""
-    X, y = test
-    X, task, classes = X.reset_index(drop=True), table.dataset.task, table.problem.classes or None
-    truth = y.to_numpy() if classes is None else np.array([str(label) for label in y])
-    if classes is None:
-        return score(task, truth, np.asarray(model.predict(X)), None, None, metric)
+def _predict_test(model: Any, table: _Table, X: pd.DataFrame, y: pd.Series[Any]) -> OutOfFold:
+    """Let the model predict rows that nothing saw."""
+    rows = table.test if len(table.test) else np.arange(len(X))
+    X, fold = X.reset_index(drop=True), np.zeros(len(X), dtype=np.int64)
+    if table.dataset.task == "regression":
+        return OutOfFold(rows, fold, y.to_numpy(dtype=np.float64), np.asarray(model.predict(X)))
     labels = None if model.multipliers_ is None else np.asarray(model.predict(X)).astype(str)
-    return score(task, truth, np.asarray(model.predict_proba(X)), classes, labels, metric)
+    truth = np.array([str(label) for label in y])
+    return OutOfFold(rows, fold, truth, np.asarray(model.predict_proba(X)), labels)
 
 
 def _facts(
@@ -404,6 +406,7 @@ def _facts(
     choice: Choice,
     metrics: Mapping[str, Mapping[str, float]],
     intervals: Mapping[str, Mapping[str, tuple[float, float]]],
+    tested: OutOfFold | None,
     seed: int,
     clock: _Clock,
     command: str,
@@ -416,7 +419,7 @@ def _facts(
         table_rows=len(table.dataset),
         folds=len(table.problem.folds),
         held_out=len(choice.out_of_fold.rows),
-        test_rows=len(table.test),
+        test_rows=0 if tested is None else len(tested.rows),
         temperature=choice.temperature,
         multipliers=choice.multipliers,
         row_seconds=sum(m.trial.row_seconds or 0.0 for m in choice.members),

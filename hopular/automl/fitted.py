@@ -22,6 +22,7 @@ from hopular import __version__, formatting
 from hopular.automl.choice import OutOfFold
 from hopular.automl.explain import permutation_importance
 from hopular.automl.intervals import check_level, cv_plus
+from hopular.data.dataset import Dataset
 from hopular.data.schema import Schema
 from hopular.evaluation.metrics import evaluate
 from hopular.evaluation.results import DatasetFacts, model_title, title
@@ -93,8 +94,10 @@ class Fitted:
     described: DatasetFacts
     left_out: Mapping[str, str]  # methods that were not used, and why
     folder: Path  # of the saved model
-    table: pd.DataFrame | None = field(default=None, repr=False)  # the features, as long as the fit is in memory
-    trials: tuple[Trial, ...] = field(default=(), repr=False)  # all of them, as long as the fit is in memory
+    tested: OutOfFold | None = field(default=None, repr=False)  # what it says of test rows; in memory only
+    test_table: pd.DataFrame | None = field(default=None, repr=False)  # the features of those
+    dataset: Dataset | None = field(default=None, repr=False)  # that it was fitted to, in memory only
+    trials: tuple[Trial, ...] = field(default=(), repr=False)  # all of them, in memory only
     _keeper: Any = field(default=None, repr=False)  # removes the folder when nobody needs it any more
 
     @cached_property
@@ -153,12 +156,12 @@ class Fitted:
 
     def measure_importance(self, should_stop: Callable[[], bool] = lambda: False) -> pd.DataFrame:
         """Measure the importance of the columns; those that there is no time for are absent."""
-        if self.table is None:
+        if self.dataset is None:
             raise ModelError("the importance of columns needs the table: it is measured when the model is fitted")
         evidence = self.out_of_fold
         return permutation_importance(
             lambda fold, rows: self.model.predict_fold(rows, fold, self.facts.folds),
-            self.table.iloc[evidence.rows].reset_index(drop=True),
+            self.dataset.X.iloc[evidence.rows].reset_index(drop=True),
             evidence.truth,
             self.schema.classes or None,
             evidence.fold,

@@ -45,7 +45,6 @@ More = Annotated[float | None, Parameter(help="Minutes to go on with a finished 
 TARGETS = ("target", "label", "class", "y", "outcome", "response", "result", "price", "survived", "churn", "diagnosis")
 LISTED = 12  # columns, where the target is not said
 FINDINGS = 4  # of the audit that are shown; the report has them all
-FEW_ROWS = 30  # of the smaller class, or in all: a score of fewer says little
 
 
 @dataclass(frozen=True)
@@ -156,6 +155,10 @@ def _fit(request: Request, start: float, goes_on: bool, is_silent: bool) -> tupl
         names = [name.strip() for name in request.methods.split(",") if name.strip()] if request.methods else None
         choose_methods(dataset.task, 60 * request.minutes, names)
         metric_named(request.metric, dataset.task)
+        if request.track is not None:
+            from flows.tracking.fit import check_name
+
+            check_name(request.track)
         test = None if request.test is None else _read_test(dataset, request.test)
     if not is_silent:
         _show_dataset(dataset)
@@ -185,7 +188,9 @@ def _fit(request: Request, start: float, goes_on: bool, is_silent: bool) -> tupl
     if request.track is not None:
         from flows.tracking.fit import log_fit
 
-        log_fit(fitted, folder, request.track)
+        address = log_fit(fitted, request.track)
+        if not is_silent:
+            show_mark("ok", "tracked", f"{request.track}, run {address}")
     return fitted, folder
 
 
@@ -287,7 +292,9 @@ def _range(dataset: Dataset) -> str:
 
 
 def _show(fitted: Fitted, folder: Path, seconds: float) -> None:
+    from hopular.automl.story import tell_story
     from hopular.formatting import plural
+    from hopular.report.fit_page import warnings
 
     findings = fitted.described.findings
     marks = {"serious": "fail", "warning": "warn", "note": "note"}
@@ -307,9 +314,9 @@ def _show(fitted: Fitted, folder: Path, seconds: float) -> None:
     for part, label, rows in (("out_of_fold", "held out", facts.held_out), ("test", "test rows", facts.test_rows)):
         if part in facts.metrics:
             show_mark("fact", "score", f"{_scores(fitted, part)} on {plural(rows, 'row')} {label}")
-    few = _few_rows(fitted)
-    if few:
-        show_mark("warn", "few rows", few)
+    for sentence in warnings(tell_story(fitted)):
+        if all(sentence != told for _, _, told in findings):
+            show_mark("warn", "warning", sentence)
     show_mark("next", "report", str(folder / "report.html"))
     show_mark("next", "predict", f"hopular predict {_quoted(str(folder))} NEW.csv -o out.csv")
     spent = ", ".join(f"{what} {spent:.0f} s" for what, spent in facts.spent.items() if spent >= 0.5)
@@ -329,19 +336,6 @@ def _scores(fitted: Fitted, part: str) -> str:
         value = formatting.score(facts.metrics[part][name])
         texts.append(f"{METRICS[name].title.lower()} {value} ({formatting.score(low)} to {formatting.score(high)})")
     return ", ".join(texts)
-
-
-def _few_rows(fitted: Fitted) -> str:
-    """Warn if the score is of so few rows that it says little; empty if it is not."""
-    import numpy as np
-
-    evidence = fitted.out_of_fold
-    if fitted.schema.task == "classification":
-        names, counts = np.unique(evidence.truth, return_counts=True)
-        if counts.min() < FEW_ROWS:
-            return f"class {names[counts.argmin()]!r} has {counts.min()} rows held out: its score says little"
-        return ""
-    return f"the score is of {len(evidence.rows)} rows: it says little" if len(evidence.rows) < FEW_ROWS else ""
 
 
 def _show_board(fitted: Fitted) -> None:

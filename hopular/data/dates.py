@@ -48,6 +48,7 @@ def _part(seconds: Floats, name: str) -> Floats:
     days, rest = np.divmod(np.clip(seconds, -_FARTHEST, _FARTHEST), _DAY)
     date = days.astype("M8[D]")
     month = date.astype("M8[M]")
+    found: Any
     if name == "year":
         found = month.astype("M8[Y]").astype(np.int64) + 1970
     elif name == "month":

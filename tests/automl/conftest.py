@@ -40,7 +40,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOPULAR_RUNS", str(tmp_path_factory.mktemp("runs")))
         return Watched(
-            fit_table(flowers(), 120, methods=QUICK, command="hopular fit flowers.csv", on_event=events.append), events
+            fit_table(flowers(), 100, methods=QUICK, command="hopular fit flowers.csv", on_event=events.append), events
         )
 
 

@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from hopular.automl import Fitted, fit_table, load_fitted
-from hopular.automl.fit import NO_TIME, hold_out
 from hopular.automl.fitted import check_target
 from tests.automl.conftest import Watched, flowers
 
@@ -48,7 +47,7 @@ def test_a_damaged_model_or_one_of_another_version_is_refused(model: Path) -> No
     note = model / "hopular-model.json"
     values = json.loads(note.read_text())
     note.write_text(json.dumps({**values, "format": 99}))
-    with pytest.raises(ValueError, match="has format 99, and this version of hopular reads up to 3: fit it again"):
+    with pytest.raises(ValueError, match="has format 99, and this version of hopular reads 4: fit it again"):
         load_fitted(model)
     note.write_text(json.dumps({**values, "schema": {}}))
     with pytest.raises(ValueError, match=r"is damaged \('columns'\): fit it again"):
@@ -96,43 +95,37 @@ def test_another_model_than_hopular_has_no_rows_behind_it(model: Path) -> None:
         load_fitted(model).why(flowers().X)
 
 
-def test_a_model_of_an_earlier_version_is_read(model: Path) -> None:
+def test_a_model_of_an_earlier_version_is_refused_by_name(model: Path) -> None:
     note = model / "hopular-model.json"
-    values = json.loads(note.read_text())
-    facts = {name: value for name, value in values["facts"].items() if name not in ("table_rows", "no_refit")}
-    older = {**values, "format": 2, "facts": {**facts, "trained_on": "training rows", "rows": 57}}
-    note.write_text(json.dumps(older))
-    assert load_fitted(model).facts.trained_on == "trained on the 57 training rows of 90: it was not refitted"
+    note.write_text(json.dumps({**json.loads(note.read_text()), "format": 3}))
+    with pytest.raises(ValueError, match="has format 3, and this version of hopular reads 4: fit it again, or use"):
+        load_fitted(model)
 
 
-@pytest.mark.parametrize(
-    ("rows", "no_refit", "said"),
-    [
-        ((150,), "", "trained on all 150 rows"),
-        ((126,), "", "trained on 126 of 150 rows; validation rows tell networks when to stop"),
-        ((126, 150), "", "members trained on 126 to 150 of 150 rows; validation rows tell networks when to stop"),
-        ((96, 96), NO_TIME, "trained on the 96 training rows of 150: no time was left to refit"),
-        ((150, 96), f"{NO_TIME} 1 of 2 members", f"members trained on 96 to 150 of 150 rows: {NO_TIME} 1 of 2 members"),
-    ],
-)
-def test_the_rows_are_said_for_each_member(watched: Watched, rows: tuple[int, ...], no_refit: str, said: str) -> None:
-    members = tuple(("mlp", 1 / len(rows)) for _ in rows)
-    facts = replace(watched.fitted.facts, members=members, rows=rows, table_rows=150, no_refit=no_refit)
-    assert facts.trained_on == facts.delivered.trained_on == said
+def test_the_rows_are_said(watched: Watched) -> None:
+    facts = replace(watched.fitted.facts, rows=150, table_rows=150, members=(("mlp", 1.0, {}),))
+    assert facts.trained_on == "8 fold models, trained on all 150 rows together"
+    two = replace(facts, rows=120, members=(("mlp", 0.5, {}), ("knn", 0.5, {})))
+    assert two.trained_on == "8 fold models of each member, trained on 120 of 150 rows together"
+    assert two.title == "ensemble of Multilayer perceptron 50 %, Nearest neighbours 50 %"
+    single = replace(facts, folds=1, rows=120)
+    assert single.trained_on == "trained on 120 of 150 rows; the others told when to stop, and which model is best"
 
 
 @pytest.mark.slow
 def test_hopular_tells_the_training_rows_behind_an_answer(tmp_path: Path) -> None:
     rows = pd.Series(range(100, 190))  # where they are in their file
     dataset = replace(flowers(), file_rows=rows)
-    fitted: Fitted = fit_table(dataset, 12, methods=["hopular"])
-    models = getattr(fitted.model, "estimators_", [fitted.model])
-    assert fitted.facts.rows == tuple(len(model.train_index_) for model in models)
-    assert max(fitted.facts.rows) <= 90 - len(hold_out(dataset).valid)  # a network needs them to stop by
+    fitted: Fitted = fit_table(dataset, trials=1, methods=["hopular"])
+    assert fitted.facts.rows == 90
     again = load_fitted(fitted.save(tmp_path / "model"))
     places, weights = again.why(dataset.X.head(2))
     assert places.shape == weights.shape == (2, 3)
     assert set(places.ravel()) <= set(rows)
     assert (np.diff(weights, axis=1) <= 0).all()
-    trained = set(hold_out(dataset).train + 100) | set(hold_out(dataset).test + 100)
-    assert set(places.ravel()) <= trained  # those of validation tell when to stop
+    folds = again.predict_folds(dataset.X)
+    assert folds.shape == (8, 90, 3)
+    held_out = again.out_of_fold
+    own = folds[held_out.fold, held_out.rows]
+    assert np.allclose(own, held_out.predictions, atol=1e-4)  # a fold's member is the one that held its rows out
+    assert np.allclose(folds.mean(axis=0), again.predict_proba(dataset.X), atol=1e-6)
