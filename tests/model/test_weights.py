@@ -15,8 +15,8 @@ SMALL = {"max_epochs": 30, "random_state": 0, "device": "cpu", "n_members": 2}
 CLASSIFIERS = {
     "hopular": HopularClassifier(**SMALL, n_blocks=1, n_networks=1, embedding_dim=4),
     "npt": NPTClassifier(**SMALL, n_layers=2, n_heads=2, embedding_dim=8, learning_rate=3e-3),
-    "mlp": MLPClassifier(**SMALL, n_layers=1, width=16),
-    "snn": SNNClassifier(**SMALL, n_layers=1, width=16),
+    "mlp": MLPClassifier(**SMALL, n_layers=1, width=16, learning_rate=1e-2),
+    "snn": SNNClassifier(**SMALL, n_layers=1, width=16, learning_rate=1e-2),
 }
 
 
