@@ -224,7 +224,7 @@ def _check_rows(fitted: Fitted, rows: list[Any]) -> list[str]:
     """Return the columns of the rows; refuse a row that lacks one of the model, or has others, or no plain values."""
     known = [column.name for column in fitted.schema.columns]
     numbers = {column.name for column in fitted.schema.columns if column.kind == "continuous" and not column.form}
-    for place, row in enumerate(rows):
+    for place, row in enumerate(rows, 1):
         if not isinstance(row, dict):
             raise InputError(f"row {place} is {_short(row)}: make it an object of columns and values")
         for name in known:

@@ -94,12 +94,12 @@ def test_the_model_describes_itself(houses: Served) -> None:
 @pytest.mark.parametrize(
     ("request_", "message"),
     [
-        ({"rows": [{"rooms": 3, "town": "Wien", "aera": 61.5}]}, "row 0 lacks the column 'area'. Did you mean 'aera'?"),
-        ({"rows": [HOUSE, {**HOUSE, "garden": 1}]}, "row 1 has a column 'garden' that the model does not know"),
+        ({"rows": [{"rooms": 3, "town": "Wien", "aera": 61.5}]}, "row 1 lacks the column 'area'. Did you mean 'aera'?"),
+        ({"rows": [HOUSE, {**HOUSE, "garden": 1}]}, "row 2 has a column 'garden' that the model does not know"),
         ({"rows": [{**HOUSE, "area": "big"}]}, "column 'area'"),
-        ({"rows": [{**HOUSE, "town": {"$ref": "x"}}]}, "row 0: column 'town' is {'$ref': 'x'}: give a number, a text"),
+        ({"rows": [{**HOUSE, "town": {"$ref": "x"}}]}, "row 1: column 'town' is {'$ref': 'x'}: give a number, a text"),
         ({"rows": [{**HOUSE, "area": 10**400}]}, "column 'area' is 1000"),
-        ({"rows": [3]}, "row 0 is 3: make it an object"),
+        ({"rows": [3]}, "row 1 is 3: make it an object"),
         ({"rows": []}, "rows is empty: send at least one"),
         ({"row": [HOUSE]}, "the request has no list of rows"),
         ({"rows": [HOUSE], "intervall": 0.9}, "'intervall' that means nothing here. Did you mean 'interval'?"),
@@ -153,7 +153,7 @@ def test_classes_have_probabilities_and_no_intervals(trees: Path) -> None:
     assert json.loads(json.dumps(answer)) == answer
     with pytest.raises(ValueError, match="interval is for numbers, and tree has classes: leave it out"):
         answer_to(fitted, json.dumps({"rows": [row], "interval": 0.9}).encode())
-    with pytest.raises(ValueError, match="row 0: column 'height' is True: give a number or null"):
+    with pytest.raises(ValueError, match="row 1: column 'height' is True: give a number or null"):
         answer_to(fitted, json.dumps({"rows": [{**row, "height": True}]}).encode())
 
 
