@@ -90,7 +90,7 @@ class Session:
     store: str = ""  # names the tracking store that results are kept in: in another one they count as not there
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _session_elsewhere, (self.benchmark, self.flow_run, self.store)
+        return partial(Session, benchmark=self.benchmark, flow_run=self.flow_run, store=self.store), ()
 
     def context(self) -> Context:
         """Return what the steps of a unit are given."""
@@ -105,10 +105,6 @@ class Session:
     def ask(self, action: Callable[[], T], seconds: float = 180.0) -> T:
         """Do something with the tracking store, again while it is unavailable."""
         return retry_store(action, self.stop, seconds)
-
-
-def _session_elsewhere(benchmark: str, flow_run: str, store: str) -> Session:
-    return Session(benchmark=benchmark, flow_run=flow_run, store=store)
 
 
 # ------------------------------------------------------------------------------------------------------------ tasks

@@ -230,17 +230,16 @@ def _units_of(client: MlflowClient, dataset: str, fingerprint: str) -> list[Run]
     names = (_PREFIX + dataset, f"{_PREFIX}{dataset} {fingerprint[:_SHORT]}")
     experiments = [found.experiment_id for name in names if (found := client.get_experiment_by_name(name))]
     wanted = f"tags.`hopular.kind` = 'unit' AND tags.`hopular.dataset_fingerprint` = '{fingerprint}'"
-    runs: list[Run] = []
+    return list(_runs(client, experiments, wanted)) if experiments else []
+
+
+def _runs(client: MlflowClient, experiments: list[str], wanted: str) -> Iterator[Run]:
+    """Yield all runs that a filter finds, the latest last, page by page."""
     token: str | None = None
-    while experiments:
-        page = client.search_runs(
-            experiments, wanted, order_by=["attributes.start_time ASC"], max_results=1000, page_token=token
-        )
-        runs += page
-        token = page.token
-        if not token:
-            break
-    return runs
+    while token != "":
+        page = client.search_runs(experiments, wanted, order_by=["attributes.start_time ASC"], page_token=token)
+        yield from page
+        token = page.token or ""
 
 
 def _difference(before: Mapping[str, str], now: Mapping[str, str], since: str) -> str:
@@ -425,14 +424,7 @@ def reconcile(client: MlflowClient, parent: str, lineage: Lineage, records: Iter
 
 def children(client: MlflowClient, experiment: str, parent: str) -> list[Run]:
     """Return the child runs of a unit: by slot, and of one slot the finished and earliest first."""
-    found: list[Run] = []
-    token: str | None = None
-    while True:
-        page = client.search_runs([experiment], f"tags.`{PARENT}` = '{parent}'", max_results=1000, page_token=token)
-        found += [run for run in page if SLOT in run.data.tags]
-        token = page.token
-        if not token:
-            break
+    found = [run for run in _runs(client, [experiment], f"tags.`{PARENT}` = '{parent}'") if SLOT in run.data.tags]
 
     def rank(run: Run) -> tuple[int, bool, int, str]:
         return int(run.data.tags[SLOT]), run.info.status == "RUNNING", run.info.start_time, run.info.run_id

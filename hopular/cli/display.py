@@ -10,14 +10,14 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hopular.formatting import plural
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
+    from rich.console import Group
 
     from hopular.trials.events import Event
     from hopular.trials.trial import Trial
@@ -30,68 +30,65 @@ Listener = Callable[["Event"], None]
 Write = Callable[[str], None]
 
 
-@contextmanager
-def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> Iterator[Listener]:
+class _Picture(Protocol):
+    """A picture that changes with the events it is told of."""
+
+    def __call__(self, event: Event) -> None: ...
+
+    def draw(self) -> Group: ...
+
+
+def show_progress(is_quiet: bool = False, is_verbose: bool = False) -> AbstractContextManager[Listener]:
     """Give a listener for the events of a benchmark: a picture, or a line per unit.
 
     With `is_verbose` there are lines above the picture too, and one for each trial.
     """
-    with _screen(is_quiet) as screen:
-        if screen is None:
-            yield lambda event: None
-        elif screen.is_terminal:
-            picture, write = _BenchmarkPicture(), partial(screen.print, markup=False)
-            with _live(screen, picture.draw):
-                lines = _BenchmarkLines(write, is_verbose) if is_verbose else partial(_keep_notes, write)
-                yield partial(_tell, (picture, lines))
-        else:
-            yield _BenchmarkLines(_writer(screen), is_verbose)
+
+    def above(write: Write) -> Listener:
+        return _BenchmarkLines(write, is_verbose) if is_verbose else partial(_keep_notes, write)
+
+    return _show(is_quiet, _BenchmarkPicture(), above, lambda write: _BenchmarkLines(write, is_verbose))
 
 
-@contextmanager
-def show_fit(seconds: float | None, trials: int | None = None, is_quiet: bool = False) -> Iterator[Listener]:
+def show_fit(
+    seconds: float | None, trials: int | None = None, is_quiet: bool = False
+) -> AbstractContextManager[Listener]:
     """Give a listener for the events of a fit that ends in `seconds`, or after so many trials.
 
     It draws a picture, or writes a line per better model.
     """
-    with _screen(is_quiet) as screen:
-        if screen is None:
-            yield lambda event: None
-        elif screen.is_terminal:
-            picture = _FitPicture(seconds, trials)
-            with _live(screen, picture.draw):
-                yield picture
-        else:
-            yield _FitLines(_writer(screen), seconds, trials)
+    picture = _FitPicture(seconds, trials)
+    return _show(is_quiet, picture, lambda write: lambda event: None, lambda write: _FitLines(write, seconds, trials))
 
 
 # ------------------------------------------------------------------------------------------------------------- shared
 
 
 @contextmanager
-def _screen(is_quiet: bool) -> Iterator[Console | None]:
+def _show(
+    is_quiet: bool, picture: _Picture, above: Callable[[Write], Listener], lines: Callable[[Write], Listener]
+) -> Iterator[Listener]:
+    """Give a listener: on a terminal the picture and what writes `above` it, elsewhere `lines`."""
     if is_quiet:
-        yield None
+        yield lambda event: None
         return
     from rich.console import Console
-
-    with os.fdopen(os.dup(2), "w", encoding="utf-8") as terminal:
-        yield Console(file=terminal, highlight=False)
-
-
-def _live(screen: Console, draw: Callable[[], Group]) -> Any:
     from rich.live import Live
 
-    return Live(get_renderable=draw, console=screen, refresh_per_second=4, transient=True, redirect_stderr=False)
+    with os.fdopen(os.dup(2), "w", encoding="utf-8") as terminal:
+        screen = Console(file=terminal, highlight=False)
+        if not screen.is_terminal:
+            yield lines(partial(print, file=terminal, flush=True))
+            return
+        write = above(partial(screen.print, markup=False))
 
+        def tell(event: Event) -> None:
+            picture(event)
+            write(event)
 
-def _writer(screen: Console) -> Write:
-    return partial(print, file=screen.file, flush=True)
-
-
-def _tell(listeners: Sequence[Listener], event: Event) -> None:
-    for listener in listeners:
-        listener(event)
+        options: dict[str, Any] = {"refresh_per_second": 4, "transient": True, "redirect_stderr": False}
+        with Live(get_renderable=picture.draw, console=screen, **options):
+            yield tell
 
 
 def _clock(seconds: float) -> str:
