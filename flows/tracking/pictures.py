@@ -6,8 +6,7 @@ Of a model that retrieves training rows also a page with those that it read some
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from html import escape
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,12 +24,27 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 ROWS, NEIGHBOURS = 5, 5  # test rows shown, and training rows of each
 _PAGE_COLUMNS = 12  # of neighbours shown on the page; the JSON has them all
-_STYLE = (
-    "body{font:14px system-ui,sans-serif;margin:2em;color-scheme:light dark}"
-    "table{border-collapse:collapse;margin:1em 0}"
-    "td,th{padding:.3em .7em;text-align:right;border-bottom:1px solid #8884;font-variant-numeric:tabular-nums}"
-    "tr.row{font-weight:600}"
-)
+_PAGE = """<!doctype html><meta charset=utf-8><title>Retrieved neighbours</title><style>
+body{font:14px system-ui,sans-serif;margin:2em;color-scheme:light dark}
+table{border-collapse:collapse;margin:1em 0}
+td,th{padding:.3em .7em;text-align:right;border-bottom:1px solid #8884;font-variant-numeric:tabular-nums}
+tr.row{font-weight:600}
+</style>
+{%- macro text(value) -%}
+{{ "–" if value is none else "%.5g" | format(value) if value is float else value }}
+{%- endmacro %}
+<h1>Retrieved neighbours</h1><p>Each prediction is read from stored training rows. These weigh most.</p>
+{% for row in rows -%}
+<h2>Test row {{ loop.index0 }}: predicted {{ text(row.predicted) }}, truly {{ text(row.truth) }}</h2><table>
+<tr><th></th><th>weight</th><th>target</th>{% for name in names %}<th>{{ name }}</th>{% endfor %}</tr>
+<tr class=row><td>test row</td><td></td><td>{{ text(row.truth) }}</td>
+  {%- for name in names %}<td>{{ text(row.features[name]) }}</td>{% endfor %}</tr>
+{% for one in row.neighbours -%}
+<tr><td>training row {{ one.row }}</td><td>{{ "{:.1%}".format(one.weight) }}</td><td>{{ text(one.target) }}</td>
+  {%- for name in names %}<td>{{ text(one.features[name]) }}</td>{% endfor %}</tr>
+{% endfor -%}
+</table>
+{% endfor %}"""
 _MAX_TRIALS = 1000  # that importances are computed from
 _MAX_SLICES = 12
 _WIDE = 100.0  # a ratio of the largest to the smallest value from which an axis is logarithmic
@@ -137,10 +151,14 @@ def write_neighbours(
 
     `X_train` and `y_train` are what it was fitted to.
     """
+    from jinja2 import Environment
+
     shown = _find_neighbours(estimator, X_train, y_train, X_test.iloc[:ROWS], y_test.iloc[:ROWS])
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "neighbours.json").write_text(json.dumps(shown, indent=1), encoding="utf-8")
-    (folder / "neighbours.html").write_text("".join(_page(shown)), encoding="utf-8")
+    page = Environment(autoescape=True).from_string(_PAGE)
+    names = list(map(str, X_test.columns))[:_PAGE_COLUMNS]
+    (folder / "neighbours.html").write_text(page.render(rows=shown, names=names), encoding="utf-8")
 
 
 def _find_neighbours(
@@ -177,28 +195,3 @@ def _cell(value: Any) -> Any:
     if value is None or value != value:
         return None
     return value.item() if isinstance(value, np.generic) else value
-
-
-def _page(shown: list[dict[str, Any]]) -> Iterator[str]:
-    yield f"<!doctype html><meta charset=utf-8><title>Retrieved neighbours</title><style>{_STYLE}</style>"
-    yield "<h1>Retrieved neighbours</h1><p>Each prediction is read from stored training rows. These weigh most.</p>"
-    for place, row in enumerate(shown):
-        names = list(row["features"])[:_PAGE_COLUMNS]
-        yield f"<h2>Test row {place}: predicted {_text(row['predicted'])}, truly {_text(row['truth'])}</h2><table>"
-        yield _line("th", ["", "weight", "target", *names])
-        yield _line("td", ["test row", "", row["truth"], *(row["features"][name] for name in names)], "row")
-        for found in row["neighbours"]:
-            values = (found["features"][name] for name in names)
-            yield _line("td", [f"training row {found['row']}", f"{found['weight']:.1%}", found["target"], *values])
-        yield "</table>"
-
-
-def _line(tag: str, values: list[Any], kind: str = "") -> str:
-    cells = "".join(f"<{tag}>{_text(value)}</{tag}>" for value in values)
-    return f"<tr class='{kind}'>{cells}</tr>"
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    return escape(f"{value:.5g}" if isinstance(value, float) else str(value))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pandas as pd
@@ -118,13 +117,6 @@ def to_markdown(board: pd.DataFrame) -> str:
 def to_csv(board: pd.DataFrame) -> str:
     """Write it for other programs: all columns in full precision."""
     return board.to_csv(index=False, lineterminator="\n")
-
-
-def read_csv(path: Path) -> pd.DataFrame:
-    """Read what `to_csv` wrote."""
-    table = pd.read_csv(path, dtype=str, keep_default_na=False)  # a method may be called "NA"
-    numbers = table.columns.difference(["method", "title", "group"])
-    return table.assign(**{name: pd.to_numeric(table[name]) for name in numbers})
 
 
 def to_latex(board: pd.DataFrame) -> str:
