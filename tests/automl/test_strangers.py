@@ -98,7 +98,7 @@ def test_it_works(name: str, tmp_path: Path) -> None:
     fitted: Fitted = fit_table(dataset, 120, methods=[floor, "pls"])
     assert (dataset.task == "regression") == (least is None)
     board = fitted.leaderboard.set_index("method")
-    assert board["validation"][[floor, "pls"]].notna().all(), board["reason"].tolist()
+    assert board[fitted.facts.metric][[floor, "pls"]].notna().all(), board["reason"].tolist()
     again = load_fitted(fitted.save(tmp_path / "model"))
     answers = again.predict(read_raw(file).frame)  # the same file once more, as if it were new
     assert len(answers) == len(dataset)
