@@ -27,12 +27,13 @@ Predict = Callable[[pd.DataFrame], pd.DataFrame]
 
 def fit_ours(folder: Path, task: str, left: float) -> Predict:
     """Fit as `hopular fit` does, with a portfolio that was made without this table if FOLDER has one."""
-    from hopular.automl import fit_table, portfolio
+    from hopular.automl import fit_table
+    from hopular.automl.portfolio import read_portfolio
     from hopular.data import load
 
-    if (folder / "portfolio.json").exists():
-        portfolio.PORTFOLIO_FILE = folder / "portfolio.json"
-    fitted = fit_table(load(str(folder / "train.csv"), target=TARGET), seconds=left)
+    dataset, file = load(str(folder / "train.csv"), target=TARGET), folder / "portfolio.json"
+    portfolio = read_portfolio(dataset.task, file) if file.exists() else None
+    fitted = fit_table(dataset, seconds=left, portfolio=portfolio)
     (folder / "leaderboard.csv").write_text(fitted.leaderboard.to_csv(index=False))
     if task == "regression":
         return lambda test: pd.DataFrame({TARGET: fitted.predict(test)})

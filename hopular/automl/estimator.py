@@ -115,6 +115,12 @@ class HopularAutoML(BaseEstimator):  # type: ignore[misc,unused-ignore]
         check_is_fitted(self, "fitted_")
         return self.fitted_.leaderboard
 
+    @property
+    def feature_importance_(self) -> pd.DataFrame:
+        """Return what shuffling a column costs on rows held out: column, importance, low, high; the largest first."""
+        check_is_fitted(self, "fitted_")
+        return self.fitted_.feature_importance()
+
     def predict(self, X: Any) -> Array:
         """Return the class of each row, in the type that the classes of y have, or its number."""
         check_is_fitted(self, "fitted_")
