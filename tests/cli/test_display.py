@@ -97,14 +97,14 @@ def test_a_fit_elsewhere_than_on_a_terminal_is_lines_with_the_time_left(capfd: p
             listener(event)
     lines = capfd.readouterr().err.splitlines()
     assert lines[0] == "0:00  1:30 left  trying 2 methods"
-    assert "best so far: Generalised linear model, accuracy 0.9000, log loss 0.5 on the validation rows" in lines[1]
-    assert lines[2].endswith("log loss 0 on the validation rows")
+    assert "best so far: Generalised linear model, accuracy 0.9000, log loss 0.5 on rows held out" in lines[1]
+    assert lines[2].endswith("log loss 0 on rows held out")
     assert lines[3].endswith("writing model and report")
     assert len(lines) == 4
 
 
 def test_the_picture_of_a_fit() -> None:
-    picture = display._FitPicture(90)
+    picture = display._FitPicture(90, None)
     for event in (PLANNED, Event("start", method="pls"), ended(0.5)):
         picture(event)
     shown = drawn(picture)
