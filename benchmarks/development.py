@@ -7,6 +7,8 @@ are five, shuffled with seed 0. Settings are chosen by `inner`, the out-of-fold 
 fold; `outer` is the loss on its test rows: log loss with probabilities clipped at 1e-6, or the RMSE divided by the
 standard deviation of the test targets. Results are appended to docs/development.csv as they come, with the commit of
 the project, and what is there already of this commit is not run again. Without FOLDER, print the tables of all results.
+Each table's are of the latest commit that has run all its folds: after a change only the tables that it concerns need
+to be run.
 """
 
 from __future__ import annotations
@@ -136,21 +138,27 @@ def run(folder: Path, settings: list[str], tables: list[str], folds: list[int]) 
                 print(*row, flush=True)
 
 
+def latest_results() -> pd.DataFrame:
+    """Return the results of each setting and table of the latest commit that has run all five folds of it."""
+    results = pd.read_csv(RESULTS)
+    results = results[results["setting"].isin(COMPARED)].fillna({"commit": ""})
+    folds = results.groupby(["setting", "table", "commit"])["fold"].transform("nunique")
+    complete = results[folds == 5].drop_duplicates(["setting", "table", "fold"], keep="last")
+    missing = set(zip(results["setting"], results["table"], strict=True))
+    missing -= set(zip(complete["setting"], complete["table"], strict=True))
+    if missing:
+        raise ValueError(f"not all folds were run of {sorted(missing)}: run them first")
+    return complete
+
+
 def losses_by_table() -> pd.DataFrame:
     """Return the mean test loss of each table (rows) and each setting in COMPARED (columns) over all five folds."""
-    results = pd.read_csv(RESULTS).drop_duplicates(["setting", "table", "fold"], keep="last")
-    results = results[results["setting"].isin(COMPARED)]
-    incomplete = results.groupby(["setting", "table"])["fold"].nunique() < 5
-    if incomplete.any():
-        raise ValueError(f"not all folds were run of {incomplete[incomplete].index.tolist()}: run them first")
-    return results.pivot_table(index="table", columns="setting", values="outer")[list(COMPARED)]
+    return latest_results().pivot_table(index="table", columns="setting", values="outer")[list(COMPARED)]
 
 
 def summary() -> str:
     """Return the table of mean losses and times over all five folds in Markdown."""
-    losses = losses_by_table()
-    seconds = pd.read_csv(RESULTS).drop_duplicates(["setting", "table", "fold"], keep="last")
-    seconds = seconds.groupby("setting")["seconds"].mean()
+    losses, seconds = losses_by_table(), latest_results().groupby("setting")["seconds"].mean()
     numbers = losses.index.isin(REGRESSION)
     lines = [
         f"| default settings | {sum(~numbers)} tables: mean log loss | {sum(numbers)} tables: mean RMSE / std | "

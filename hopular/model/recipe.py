@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from hopular.model.architecture import WIDE
+
 
 @dataclass(frozen=True)
 class Recipe:
@@ -36,7 +38,8 @@ EPOCHS_MORE, EPOCHS_MORE_ROWS = 1.5, 500  # with fewer more, up to so many times
 EPOCHS_RANGE = (20, 200)  # but so many at least and at most
 BATCH = 64
 MEMORY = 192  # stored rows that a step sees
-VALIDATIONS, PATIENCE = 20, 8  # at most in all, and without improvement before training stops
+VALIDATIONS, PATIENCE = 20, 8  # at most in all, and without improvement before training stops,
+PATIENCE_IN_WIDE_TABLES = 4  # whose steps cost most
 
 
 def paper_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
@@ -69,7 +72,7 @@ def default_recipe(n_rows: int, n_attributes: int = EPOCHS_WIDTH) -> Recipe:
         learning_rate=1e-2,
         slow_rate=0.05,
         validate_every=math.ceil(max_epochs / VALIDATIONS),
-        patience=PATIENCE,
+        patience=PATIENCE if n_attributes <= WIDE else PATIENCE_IN_WIDE_TABLES,
         selection="loss",
     )
 

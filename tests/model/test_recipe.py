@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from hopular.model.architecture import WIDE
 from hopular.model.recipe import (
     BATCH,
     EPOCHS_MORE,
@@ -35,6 +36,10 @@ def test_narrow_tables_of_many_rows_are_passed_over_more_often_up_to_a_limit() -
     assert default_recipe(rows, 10).max_epochs == pytest.approx(usual * EPOCHS_WIDTH / 10, abs=0.5)
     assert default_recipe(rows, 2).max_epochs == default_recipe(rows, 5).max_epochs == EPOCHS_MORE * usual
     assert len({default_recipe(EPOCHS_MORE_ROWS, attributes).max_epochs for attributes in (2, 5, EPOCHS_WIDTH)}) == 1
+
+
+def test_wide_tables_stop_sooner() -> None:
+    assert default_recipe(400, WIDE + 1).patience < default_recipe(400, WIDE).patience == default_recipe(400).patience
 
 
 def test_a_default_step_takes_half_of_a_small_table_and_a_sample_of_a_large_memory() -> None:
