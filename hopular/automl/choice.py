@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from hopular.data.dataset import Task
-from hopular.evaluation.metrics import METRICS, bootstrap, evaluate
+from hopular.evaluation.metrics import LABEL_METRICS, METRICS, evaluate, quick_bootstrap
 from hopular.evaluation.results import title
 from hopular.trials.blend import Blend, Candidate, choose, cross_fit, cross_fit_single
 from hopular.trials.problem import Problem
@@ -141,15 +141,13 @@ def score(
     metrics = evaluate(task, truth, predictions, classes)
     named = predictions if labels is None or classes is None else one_hot(labels, classes)
     if labels is not None:
-        metrics |= {name: evaluate(task, truth, named, classes, metrics=[name])[name] for name in _OF_LABELS}
+        metrics |= {name: evaluate(task, truth, named, classes, metrics=[name])[name] for name in LABEL_METRICS}
     shown = dict.fromkeys([metric, *SHOWN[task], *(("balanced_accuracy", "roc_auc") if classes else ("mae",))])
     intervals = {
-        name: bootstrap(task, truth, named if name in _OF_LABELS else predictions, classes, name) for name in shown
+        name: quick_bootstrap(task, truth, named if name in LABEL_METRICS else predictions, classes, name)
+        for name in shown
     }
     return metrics, intervals
-
-
-_OF_LABELS = ("accuracy", "balanced_accuracy", "macro_f1")
 
 
 def one_hot(labels: Array, classes: Sequence[str]) -> Array:
@@ -203,7 +201,7 @@ def _leaderboard(
             crossed = cross_fit_single(candidates, truth, classes, fold, metric, seed)
             known = ~np.isnan(crossed.predictions.reshape(len(truth), -1)).any(axis=1)
             row |= evaluate(problem.task, truth[known], crossed.predictions[known], classes, metrics=names)
-            if classes is not None and crossed.labels is not None and metric in _OF_LABELS:
+            if classes is not None and crossed.labels is not None and metric in LABEL_METRICS:
                 labels = np.array([*classes, ""], dtype=object)[crossed.labels[known]]
                 row |= evaluate(problem.task, truth[known], one_hot(labels, classes), classes, metrics=[metric])
         rows.append(row)

@@ -20,6 +20,9 @@ Array = np.ndarray[Any, Any]
 _BINS = 15  # of the top probability, for the expected calibration error
 _LEAST = 1e-15  # the log loss takes smaller probabilities for this one
 LABEL_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")  # 1 where all rows are right, 0 where all are wrong
+_MOST_ROUNDS, _LEAST_ROUNDS = 1_000, 100  # of a quick bootstrap; with fewer there is no interval
+_WORK = {"roc_auc": 5_000_000}  # rows times classes times rounds that a bootstrap may cost, which is about a second
+_USUAL_WORK = 20_000_000  # rows times rounds, of other metrics
 _CELLS = 2_000_000  # rows times bootstrap rounds that are computed at a time
 
 
@@ -80,6 +83,15 @@ def label_scores(metric: str, confusion: Array) -> Array:
     size = confusion.shape[-1]
     cells = _Classes(np.repeat(np.arange(size), size), np.tile(np.arange(size), size), np.zeros((size * size, size)))
     return _function(metric, "classification")(cells, confusion.reshape(-1, size * size))
+
+
+def quick_bootstrap(task: Task, truth: Any, predictions: Array, classes: Any, metric: str) -> tuple[float, float]:
+    """Return the interval of `bootstrap` with as many rounds as take a second; NaN if those are too few."""
+    cost = len(predictions) * (predictions.shape[1] if metric in _WORK else 1)
+    rounds = min(_MOST_ROUNDS, _WORK.get(metric, _USUAL_WORK) // max(cost, 1))
+    if rounds < _LEAST_ROUNDS or len(predictions) < 2:
+        return float("nan"), float("nan")
+    return bootstrap(task, truth, predictions, classes, metric, rounds=rounds)
 
 
 def bootstrap(

@@ -15,7 +15,7 @@ import pandas as pd
 from markupsafe import Markup
 
 from hopular import formatting
-from hopular.evaluation.metrics import METRICS, bootstrap, evaluate, row_losses
+from hopular.evaluation.metrics import LABEL_METRICS, METRICS, evaluate, quick_bootstrap, row_losses
 from hopular.evaluation.results import DatasetFacts
 from hopular.report import plots
 from hopular.report.plots import Scale
@@ -33,11 +33,6 @@ _MOST_COLUMNS = 20  # of the importances
 _MOST_CLASSES = 20  # with more, the confusion matrix is a list of its largest cells
 _MOST_CONFUSIONS = 15
 _MOST_DOTS = 1_500
-_MOST_ROUNDS = 1_000  # of a bootstrap
-_WORK = {"roc_auc": 5_000_000}  # rows times classes times rounds that a bootstrap may cost, which is about a second
-_USUAL_WORK = 20_000_000  # rows times rounds, of other metrics
-_LEAST_ROUNDS = 100  # with fewer there is no interval
-_LABEL_METRICS = ("accuracy", "balanced_accuracy", "macro_f1")  # of the class that is said, whatever its probability
 _SHOWN_METRICS = {
     "classification": ("accuracy", "log_loss", "roc_auc", "balanced_accuracy"),
     "regression": ("rmse", "mae", "r2", "mse"),
@@ -252,15 +247,11 @@ def render_fit(story: FitStory) -> str:
 def estimate(scored: Scored, metric: str, classes: Sequence[str]) -> Estimate:
     """Return a metric of these rows, with its bootstrap interval."""
     task, predictions = METRICS[metric].task, np.asarray(scored.predictions, dtype=np.float64)
-    if metric in _LABEL_METRICS and scored.labels is not None:
+    if metric in LABEL_METRICS and scored.labels is not None:
         predictions = np.asarray(_text(scored.labels)[:, None] == _text(classes)[None, :], dtype=np.float64)
     known = list(classes) or None
     value = evaluate(task, scored.truth, predictions, known, metrics=[metric])[metric]
-    cost = len(predictions) * (len(classes) if metric in _WORK else 1)
-    rounds = min(_MOST_ROUNDS, _WORK.get(metric, _USUAL_WORK) // max(cost, 1))
-    if rounds < _LEAST_ROUNDS or len(predictions) < 2:
-        return Estimate(value, math.nan, math.nan)
-    return Estimate(value, *bootstrap(task, scored.truth, predictions, known, metric, rounds=rounds))
+    return Estimate(value, *quick_bootstrap(task, scored.truth, predictions, known, metric))
 
 
 def describe_fit(story: FitStory) -> tuple[str, str]:
