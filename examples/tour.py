@@ -78,7 +78,7 @@ def find_model(table: Path, folder: Path) -> None:
 
     fitted = fit_table(load(str(table), target="rent"), seconds=SECONDS)
     print(f"\n3. the best of {SECONDS} seconds is {fitted.facts.title}")
-    print(fitted.leaderboard[["title", "validation", "test", "seconds"]].head(5).to_string(index=False))
+    print(fitted.leaderboard[["title", "rmse", "share", "seconds"]].head(5).to_string(index=False))
     fitted.save(folder)
     flats = {"area": [50.0, 120.0], "rooms": [2, 5], "district": ["old town", "north"], "built": "1999-05-01"}
     rents = load_fitted(folder).predict(pd.DataFrame(flats))

@@ -95,7 +95,7 @@ def _hopular(words: list[str]) -> None:
         assert run(app, words[1:]) == 0, words
         return
     _, bound, _ = app.parse_args(words[1:], exit_on_error=False, print_error=False)
-    if command == "fit":
+    if command == "fit" and "output" in bound.arguments:  # a line without a folder of its own is only parsed
         _fit(tuple(rest), bound.arguments["output"])
     if command == "predict":
         if not bound.arguments["model"].exists():  # a test of this line alone

@@ -137,7 +137,7 @@ def test_hopular_is_its_model_and_recipe_and_no_other_method() -> None:
     files = ("architecture", "association", "block", "encoding", "estimator", "lamb", "masking", "members", "network")
     assert {f"hopular.model.{name}" for name in (*files, "recipe", "table", "trainer")} <= own
     assert {name for name in own if not name.startswith("hopular.model")} == {
-        *("hopular.methods.hopular", "hopular.methods.networks", "search_spaces.hopular")
+        *("hopular.methods.hopular", "hopular.methods.networks", "search_spaces.hopular", "hopular.data.dates")
     }
     assert "hopular.model.npt" in modules_of("npt") - own
     assert {f"hopular.model.{name}" for name in ("perceptrons", "perceptron_estimators")} <= modules_of("mlp") - own
@@ -159,11 +159,18 @@ def test_the_code_of_networks_counts(method: str, monkeypatch: pytest.MonkeyPatc
         assert (take_fingerprint("hopular").code != of_hopular.code) == counts_for_hopular, file
 
 
+def test_how_a_fit_chooses_is_none_of_a_benchmark() -> None:
+    """A change of the race or of the blend starts no unit of a benchmark anew."""
+    found = sources(SEARCH, fingerprint.OF_THE_SEARCH)
+    assert "hopular.trials.policy" in found
+    assert not {"hopular.trials.race", "hopular.trials.blend"} & set(found)
+
+
 def test_a_method_has_nothing_of_another() -> None:
     """Not of one in another file: those that share a file change together."""
     assert modules_of("knn") == {
-        *("hopular.methods.simple", "hopular.methods.prepared", "search_spaces.knn"),
-        *("hopular.model", "hopular.model.columns"),
+        *("hopular.methods.simple", "hopular.methods.prepared", "hopular.methods.packed_trees", "search_spaces.knn"),
+        *("hopular.model", "hopular.model.columns", "hopular.model.weights", "hopular.data.dates"),
     }
     assert not modules_of("xgboost") & {f"hopular.methods.{name}" for name in ("lightgbm", "catboost", "prepared")}
     assert not modules_of("npt") & {"hopular.methods.hopular", "hopular.methods.perceptrons"}
