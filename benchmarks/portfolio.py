@@ -345,8 +345,10 @@ def reorder(simulation: Simulation, chosen: list[Setting]) -> list[Setting]:
 
 
 def load_benches(arrays: Path) -> list[Bench]:
-    """Return what was run."""
+    """Return what was run, of settings that were run on every table of a task: elsewhere they would cost nothing."""
     known = pd.read_csv(SCORES).drop_duplicates(["table", "method", "params"], keep="last")
+    tables = known.groupby("task")["table"].transform("nunique")
+    known = known[known.groupby(["task", "method", "params"])["table"].transform("nunique") == tables]
     benches = []
     for (table, task), rows in known.groupby(["table", "task"]):
         with np.load(arrays / f"{table}.npz") as file:
