@@ -94,11 +94,11 @@ def score(task: str, truth: pd.Series[str], predictions: pd.DataFrame) -> tuple[
 
 
 def _label(value: object) -> str:
-    """Return a class as every system writes it: 1, 1.0 and "1" are the same."""
+    """Return a class as every system writes it: 1, 1.0 and "1" are the same, and so are "van" and "van "."""
     try:
         return repr(float(str(value)))
     except ValueError:
-        return str(value)
+        return str(value).strip()
 
 
 # ------------------------------------------------------------------------------------------------------ one fit
