@@ -64,6 +64,14 @@ def test_scores_do_not_depend_on_how_a_class_is_written() -> None:
     assert accuracy == pytest.approx(2 / 3)
 
 
+def test_scores_do_not_depend_on_blanks_around_a_class() -> None:
+    loss, accuracy = automl.score(
+        "classification", pd.Series(["van ", "bus"]), pd.DataFrame({"bus": [0, 1], "van": [1, 0]})
+    )
+    assert loss == pytest.approx(0, abs=1e-5)
+    assert accuracy == 1.0
+
+
 def test_a_class_without_a_probability_costs_the_clipped_loss() -> None:
     loss, accuracy = automl.score("classification", pd.Series(["c"]), pd.DataFrame({"a": [0.5], "b": [0.5]}))
     assert (loss, accuracy) == (pytest.approx(-np.log(automl.CLIP)), 0.0)
