@@ -29,19 +29,17 @@ Output = Annotated[
 Methods = Annotated[str | None, Parameter(help="Comma-separated methods or groups, instead of all.")]
 Metric = Annotated[
     str | None,
-    Parameter(help="What decides: log_loss, accuracy, balanced_accuracy, f1, roc_auc; for numbers rmse, mae, r2."),
+    Parameter(help="What decides: log_loss, accuracy, f1, rmse, mae, ..."),
 ]
-Trials = Annotated[
-    int | None, Parameter(help="So many settings instead of time: the same model each time, however fast the machine.")
-]
-Holdout = Annotated[float, Parameter(help="A share of the rows that only the finished model is scored on.")]
-TestFile = Annotated[str | None, Parameter(name="--test", help="A file of rows that only the finished model sees.")]
-Time = Annotated[str | None, Parameter(help="A column by which rows are ordered: models are judged on later rows.")]
-Group = Annotated[str | None, Parameter(help="A column whose equal values are never on both sides of a fold.")]
-PredictMs = Annotated[float | None, Parameter(help="Milliseconds that the model may need for a row.")]
+Trials = Annotated[int | None, Parameter(help="So many settings instead of minutes.")]
+Holdout = Annotated[float, Parameter(help="A share of the rows to set aside.")]
+TestFile = Annotated[str | None, Parameter(name="--test", help="A file to score the finished model on.")]
+Time = Annotated[str | None, Parameter(help="A column by which rows are ordered.")]
+Group = Annotated[str | None, Parameter(help="A column whose groups stay in one fold.")]
+PredictMs = Annotated[float | None, Parameter(help="Milliseconds the model may need for a row.")]
 Memory = Annotated[float | None, Parameter(help="Bytes that a fit may use.")]
-Track = Annotated[str | None, Parameter(help="Log all to MLflow, and register the model under this name.")]
-More = Annotated[float | None, Parameter(help="Minutes to go on with a finished fit, whose folder FILE is.")]
+Track = Annotated[str | None, Parameter(help="Register the model in MLflow as this.")]
+More = Annotated[float | None, Parameter(help="Minutes to go on with the model FILE.")]
 TARGETS = ("target", "label", "class", "y", "outcome", "response", "result", "price", "survived", "churn", "diagnosis")
 LISTED = 12  # columns, where the target is not said
 FINDINGS = 4  # of the audit that are shown; the report has them all

@@ -32,6 +32,7 @@ def test_a_suite_lists_the_sizes_of_its_datasets(hopular: Hopular) -> None:
         "rows": 150,
         "continuous": 4,
         "categorical": 0,
+        "date": 0,
         "title": "comes with scikit-learn",
     }
 
