@@ -131,7 +131,7 @@ def test_members_that_differ_in_beta_each_keep_their_own(tmp_path):
         model.save(tmp_path / "model")
         loaded = HopularClassifier.load(tmp_path / "model")
         assert np.array_equal(loaded.predict_proba(table()), model.predict_proba(table()))
-        assert loaded.network_.blocks[0].samples.beta == pytest.approx(model.beta / 20**0.5)  # h = 5 x 8 / 2
+        assert loaded.network_.blocks[0].samples.beta == pytest.approx(model.beta / 32**0.5)  # h = 8 x 8 / 2
 
 
 def test_a_loaded_model_can_be_saved_and_fitted_again(saved, classifier, tmp_path):
