@@ -126,7 +126,7 @@ class TableEstimator(BaseEstimator, ABC):  # type: ignore[misc]
         return check_table(self, X, reset)
 
     def _categorical_places(self, frame: pd.DataFrame) -> set[int]:
-        names = list(frame.columns)
+        names = list(frame.columns)[: self.n_features_in_]  # the parts of dates come after them
         places = set()
         for feature in () if self.categorical_features is None else self.categorical_features:
             if feature in names:
