@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from hopular import formatting
 from hopular.automl.choice import OutOfFold
 from hopular.automl.explain import most_uncertain, most_wrong, reliability
 from hopular.automl.intervals import coverage, rows_needed
@@ -21,7 +22,7 @@ from hopular.methods import methods
 from hopular.report.fit_page import Coverage, FitStory, Member, MethodRow, Reading, ReadRow, Scored, write_fit_report
 
 if TYPE_CHECKING:
-    from hopular.automl.fitted import Fitted
+    from hopular.automl.fitted import Facts, Fitted
 
 LEVEL = 0.9  # of the intervals whose coverage is shown
 READ_ROWS = 3  # rows that the report shows Hopular's reading of, and training rows for each
@@ -47,7 +48,7 @@ def tell_story(fitted: Fitted) -> FitStory:
         classes=classes,
         criterion=facts.metric,
         members=tuple(
-            Member(title(name, params), named[name], weight, facts.trained_on, _setting(params))
+            Member(title(name, params), named[name], weight, _rows(facts), _setting(params))
             for name, weight, params in facts.members
         ),
         scored=_scored(dataset, evidence),
@@ -98,6 +99,12 @@ def _scored(dataset: Dataset | None, evidence: OutOfFold) -> Scored:
 
 def _file_rows(dataset: Dataset) -> np.ndarray[Any, Any]:
     return np.arange(len(dataset)) if dataset.file_rows is None else dataset.file_rows.to_numpy()
+
+
+def _rows(facts: Facts) -> str:
+    """Name the rows that a member knows."""
+    rows = formatting.of_rows([facts.rows], facts.table_rows)
+    return rows if facts.folds == 1 else f"{facts.folds} fold models, together {rows}"
 
 
 def _setting(params: Mapping[str, Any]) -> str:
