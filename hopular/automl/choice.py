@@ -214,7 +214,7 @@ def _leaderboard(
 def why_none(search: MethodSearch) -> str:
     """Say why a method has no model."""
     if not search.trials:
-        return "there was no time for it"
+        return "no time or trial was left for it"
     for trial in search.trials:
         if trial.unsaved or trial.message:
             return trial.unsaved or f"{trial.failure}: {trial.message}"

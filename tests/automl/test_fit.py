@@ -177,7 +177,7 @@ def test_a_fit_that_never_ends_is_ended_with_the_race(monkeypatch: pytest.Monkey
     assert seconds < 18
     board = fitted.leaderboard.set_index("method")
     assert board["share"]["mean"] == 1
-    assert board["reason"]["constant"] == "there was no time for it"
+    assert board["reason"]["constant"] == "no time or trial was left for it"
 
 
 def interrupted(done: threading.Event) -> Callable[[Event], None]:

@@ -213,7 +213,7 @@ def test_sparse_matrix(model):
 
 
 def test_eval_set_that_is_no_pair():
-    with pytest.raises(ValueError, match=r"eval_set must be a tuple \(X, y\), not list"):
+    with pytest.raises(ValueError, match=r"eval_set must be a tuple \(X, y\) or \(X, y, sample_weight\), not list"):
         HopularClassifier(**SMALL).fit(table(), LABELS, eval_set=[(table(), LABELS)])
 
 
