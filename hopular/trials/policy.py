@@ -66,10 +66,11 @@ class Policy(Protocol):
 class FixedBudget:
     """One method, until the trials or the seconds of its budget are used up."""
 
+    retries, raises, pauses = 2, True, (0.2, 2.0)
+
     def __init__(self, search: MethodSearch, budget: Budget, should_stop: Callable[[], bool] | None = None) -> None:
         self.searches, self._search, self._budget = [search], search, budget
         self.criterion, self.memory = budget.criterion, budget.memory
-        self.retries, self.raises, self.pauses = 2, True, (0.2, 2.0)
         self._should_stop = should_stop or (lambda: False)
         self._start = self._spent_at = 0.0
         self._deadline, self._grace = float("inf"), 0.0

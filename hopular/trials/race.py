@@ -39,6 +39,8 @@ class Race:
     A race of trials knows no time at all: it is the same each time.
     """
 
+    retries, raises, pauses = 0, False, (0.1, 0.1)
+
     def __init__(
         self,
         searches: Sequence[MethodSearch],
@@ -50,7 +52,6 @@ class Race:
     ) -> None:
         self.searches, self.end, self.trials, self.memory = list(searches), end, trials, memory
         self.criterion: Criterion = DEFAULT_CRITERION
-        self.retries, self.raises, self.pauses = 0, False, (0.1, 0.1)
         self._by_name = {search.method.name: search for search in searches}
         self._order = [name for name in first if name in self._by_name]
         if trials is not None:
