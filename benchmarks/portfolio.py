@@ -220,7 +220,7 @@ def run(folder: Path, arrays: Path, names: Sequence[str], tables: Sequence[str],
 
 @dataclass(frozen=True)
 class Bench:
-    """What is known of a table: its truth, and of each setting the out-of-fold predictions and the seconds."""
+    """A table with its truth, and of each setting the out-of-fold predictions and the seconds."""
 
     name: str
     task: Task

@@ -40,7 +40,7 @@ def metric_named(name: str | None, task: Task) -> str:
 
 @dataclass(frozen=True, eq=False)
 class OutOfFold:
-    """What the model says about rows that it was not trained on, and that had no part in its choice."""
+    """Predictions of rows that the models in question were not trained on, and that had no part in the choice."""
 
     rows: Array  # positions in the table
     fold: Array  # number of the fold that held the row out

@@ -81,7 +81,7 @@ class _Table:
 
 @dataclass
 class _Clock:
-    """What the time was spent on, and what is left of it."""
+    """The time of a fit: what it was spent on, and what is left."""
 
     start: float
     seconds: float | None  # None for a fit of so many trials

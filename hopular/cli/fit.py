@@ -47,7 +47,7 @@ FINDINGS = 4  # of the audit that are shown; the report has them all
 
 @dataclass(frozen=True)
 class Request:
-    """What `hopular fit` was asked for; the words of its command are made of it."""
+    """The options of one fit, from which its command can be written."""
 
     file: str
     target: str | None = None

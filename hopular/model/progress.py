@@ -1,4 +1,4 @@
-"""What is seen of training while it goes on: a bar with the epochs and losses."""
+"""The progress bar of a training, with epochs and losses."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class MethodRow:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How many true values lay within intervals that were made to hold a share `level` of them."""
+    """The share of true values found within intervals that were made to hold a share `level` of them."""
 
     level: float
     measured: float

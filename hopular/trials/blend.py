@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """What a trial of a method said about each row while the row was held out; NaN where it never was.
+    """The predictions of a trial for each row while the row was held out; NaN where it never was.
 
     Predictions are probabilities (rows, classes) or numbers (rows).
     """

@@ -32,7 +32,7 @@ class Limits:
 
 
 class Policy(Protocol):
-    """What the loop asks."""
+    """The questions that the loop puts to a policy."""
 
     searches: list[MethodSearch]
     criterion: Criterion
